@@ -86,7 +86,7 @@ func TestTextsStateLimits(t *testing.T) {
 		{"configs/reference.yaml", "at most three times", recoveries},
 		{"docs/guarantees.md", "at most three times", recoveries},
 		{"docs/coming-from-quartz.md", "at most three times", recoveries},
-		{"internal/engine/doc.go", "three times at most", recoveries},
+		{"internal/engine/doc.go", "at most three times", recoveries},
 		{"job.go", "three times at most", recoveries},
 		{"jobs/storage/upkeep.go", "after 3 recoveries", recoveries},
 		{"jobs/storage/upkeep.go", "no replica had its job for an hour", absence},

@@ -13,8 +13,9 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 )
 
-// The errors of methods that need an open Replica, of those that need one whose Run has not
-// returned, of a second Run, and of methods that need PostgreSQL.
+// Errors of a Replica. ErrNotOpen is for a method that needs an open Replica. ErrStopped is for a
+// method that needs a Replica whose Run has not returned. ErrHasRun is for a second Run.
+// ErrNoPostgres is for a method that needs PostgreSQL.
 var (
 	ErrNotOpen    = app.ErrNotOpen
 	ErrStopped    = app.ErrStopped
@@ -27,10 +28,9 @@ func Version() string { return app.Version() }
 
 // Main is the command line of cmd/scheduler with the program's own handlers and jobs added to the
 // built-in handlers and the jobs of the file. After a success it returns. After an error it writes
-// one line to standard error that says what is wrong, with -o json or yaml in that format, and
-// exits the process with 1. The commands status, doctor, audit verify and trigger --wait have exit
-// codes of their own. The flag --config names the file, so Main refuses options that set the
-// configuration.
+// the error to standard error, with -o json or yaml in that format, and exits the process with 1.
+// The commands status, doctor, audit verify and trigger --wait have exit codes of their own. The
+// flag --config names the file, so Main refuses options that set the configuration.
 //
 // The first SIGINT or SIGTERM stops the replica gracefully. A second one ends the
 // process at once.

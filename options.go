@@ -41,7 +41,7 @@ func setsDatabase(name, url string) Option {
 	}
 }
 
-// checkDatabase returns an error if the options name two databases, or no pool.
+// checkDatabase returns an error if the options set two databases, or a pool that is nil.
 func (o *options) checkDatabase() error {
 	switch {
 	case len(o.stores) > 1:

@@ -22,8 +22,9 @@ type Trigger[P any] struct {
 	// Params replace the params of the job, key by key. The job must list each key of their JSON as
 	// overridable. The zero value replaces none.
 	Params P
-	// Key makes the trigger idempotent: two triggers of one actor with the same Job, Key and other
-	// fields have one run. "": each trigger has a run of its own. At most 200 bytes.
+	// Key makes the trigger idempotent: if the actor repeats it with the same Job, Key, Params, At
+	// and Delay, the result is the first run. "": each trigger has a run of its own. At most 200
+	// bytes.
 	Key string
 	// At is when the run starts, by the store's clock. Instead of At, Delay gives this time as a
 	// duration after the trigger. Without both, the run starts at once.

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// pageAudit is the number of lines of a page, and of the API's answer without a limit.
+// pageAudit is the number of entries of a page, and of the API's answer without a limit.
 const pageAudit = 100
 
 // auditParams are the parameters of the page of the audit log.
@@ -116,10 +116,10 @@ func (s auditPages) auditPage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// auditCursors page from the newest line to the oldest. There is no previous page, only the first.
+// auditCursors page from the newest entry to the oldest. There is no previous page, only the first.
 func auditCursors() param.Cursors { return param.Cursors{Next: "before"} }
 
-// audited returns lines of the log, never nil. Without operations there are none.
+// audited returns entries of the audit log, never nil. Without operations there are none.
 func audited(ctx context.Context, ops *operations.Operations,
 	f storage.AuditFilter) ([]storage.Audited, error) {
 	lines := []storage.Audited{}
@@ -190,5 +190,5 @@ func readAuditRange(p param.Set, f storage.AuditFilter) (storage.AuditFilter, er
 	return f, nil
 }
 
-// auditCursor returns the value of the parameter before for a line.
+// auditCursor returns the value of the parameter before for an entry.
 func auditCursor(line storage.Audited) string { return param.EncodeCursor(line.At, line.ID) }

@@ -48,7 +48,7 @@ type form struct {
 	Button    string
 	Bad       bool   // the action is destructive
 	Back      string // address of the link that leaves the form
-	Keep      string // its text, if Back is not enough
+	Keep      string // text of that link; "": Back
 	Idle      bool   // there is nothing to do
 	Outdated  bool   // the input was written for another version than the current one
 	Result    string // of a failed action: whether it was done

@@ -117,8 +117,8 @@ func (h *hub) join(topics []storage.Topic, since position, by streamReader) (*st
 	return st, nil
 }
 
-// hasTooMany reports whether the identity or the address has no further stream. The caller holds
-// mu.
+// hasTooMany reports whether the identity or the address may have no further stream. The caller
+// holds mu.
 func (h *hub) hasTooMany(by streamReader) bool {
 	identity, address := 0, 0
 	for st := range h.streams {
@@ -262,8 +262,8 @@ func (h *hub) hasStreams() bool {
 	return len(h.streams) > 0
 }
 
-// poll queries the positions of the topics. If the query fails nobody is notified; pages refresh by
-// themselves and report the error.
+// poll queries the positions of the topics. If the query fails, no stream is notified. Pages
+// refresh by themselves and report the error.
 func (h *hub) poll(ctx context.Context) {
 	var marks storage.Marks
 	err := h.query(ctx, func(ctx context.Context) (err error) {

@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/mount"
 )
 
-// openAPI describes the JSON API. A test writes it from the operations of
-// openapi_test.go and the types that are answered with, and holds it to what
-// the handlers do: HOLDFAST_UPDATE=1 go test ./admin -run OpenAPI.
+// openAPI describes the JSON API. A test writes it from the operations in openapi_test.go and the
+// types of the answers, and compares it with the answers of the handlers. This command writes it:
+// HOLDFAST_UPDATE=1 go test ./admin -run OpenAPI.
 //
 //go:embed openapi.json
 var openAPI []byte

@@ -47,8 +47,8 @@ func (e *ExposedError) Error() string {
 // only a handler.
 type Options struct {
 	// Listen is the address, as host:port. Beyond loopback it requires users: Users, Tokens, OIDC,
-	// a Proxy that names users, or Authenticate. "": Handler is mounted in another server, which
-	// requires them too.
+	// a Proxy that names users, or Authenticate. "": Handler is mounted in another server. This
+	// requires users too.
 	Listen string
 	// Prefix is the path under which browsers reach the server, such as /holdfast/. "" is /. A
 	// proxy in front of the server may remove it from requests or keep it.

@@ -23,7 +23,7 @@ func (s clusterPages) overview(ctx context.Context,
 	slowed []cluster.SlowedSignIns) (Overview, int) {
 	f := pages.Frame{SlowedSignIns: slowed}
 	snap, content, status, err := pages.QueryOrCached(s.Site, ctx, "/", &f, s.reader.Overview)
-	if content == nil { // load returns no errors of the caller here
+	if content == nil { // no sender can cause an error of Overview
 		content = new(Overview)
 		*content = cluster.EmptyOverview()
 		if err != nil {
@@ -58,7 +58,8 @@ func (s clusterPages) overviewPage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// statusJSON answers the status. If the store does not answer, the status is 503.
+// statusJSON answers with the status of the cluster. If the store does not answer, the HTTP status
+// is 503.
 func (s clusterPages) statusJSON(w http.ResponseWriter, r *http.Request) {
 	if err := param.Only(r); err != nil {
 		s.WriteError(w, http.StatusBadRequest, err.Error())
@@ -67,7 +68,7 @@ func (s clusterPages) statusJSON(w http.ResponseWriter, r *http.Request) {
 	f := pages.Frame{SlowedSignIns: s.SlowedSignIns(r)}
 	snap, _, status, err := pages.QueryOrCached(s.Site, r.Context(), "/api/v1/status", &f,
 		func(context.Context, cluster.Snapshot) (struct{}, error) { return struct{}{}, nil })
-	if err != nil { // not found: only a session that ended meanwhile
+	if err != nil { // ErrNotFound of a session that ended meanwhile
 		f.Error, status = pages.StoreError(err), http.StatusServiceUnavailable
 	}
 	s.Judge(r.Context(), &f, snap)

@@ -173,8 +173,9 @@ func steps(r storage.Record, attempts []storage.RunAttempt, granted, locked time
 	return inOrder(list, r.State != jobs.Running)
 }
 
-// attemptSteps returns the ends of the attempts that others followed, and the starts of those after
-// the first, of the last attempts only. The start of a running attempt is known from its claim.
+// attemptSteps returns the starts and the ends of the last attempts. It leaves out the start of the
+// first attempt of the run, and the end of its last attempt. It also leaves out the start of a
+// running attempt, which is known from its claim.
 func attemptSteps(r storage.Record, attempts []storage.RunAttempt) (list []step) {
 	for _, a := range attempts[max(0, len(attempts)-charts.MaxPhaseRows):] {
 		if a.Attempt > 1 && a.StartedAt != nil && (a.Attempt < r.Attempt || r.State.Final()) {

@@ -34,7 +34,7 @@ type searchResults struct {
 	More      bool             `json:"more"` // there are more jobs, resources, replicas or runs
 
 	text  string
-	exact []string // pages of what has exactly the searched name or id
+	exact []string // pages of the results that have exactly the searched name or id
 }
 
 // foundJob is a job that was found.
@@ -193,8 +193,8 @@ func (s clusterPages) searchJSON(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// searchPage shows what has the text in its name. If one thing has exactly this name or id, it
-// leads to its page.
+// searchPage shows the results of a search. If the text is exactly the name or the id of one
+// result, it redirects to the page of that result.
 func (s clusterPages) searchPage(w http.ResponseWriter, r *http.Request) {
 	p, err := param.Read(r, "q", "refresh")
 	var text string

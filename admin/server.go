@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// The server's limits. A slow or greedy client loses its connection. clientTimeouts bounds how long
-// a client may take to send a request.
+// clientTimeouts bounds how long a client may take to send a request. A client that takes longer
+// loses its connection.
 type clientTimeouts struct {
 	header  time.Duration
 	request time.Duration // with header and body

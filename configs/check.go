@@ -20,7 +20,7 @@ type checker struct {
 	named    map[string]string // path of the first job with a name
 	uses     map[string]use    // by resource
 	targets  *egress.Rules     // of http jobs and webhooks
-	alone    bool              // a job is checked that is added at run time
+	alone    bool              // the checked job is one that is added at run time
 	// calendars are the valid calendars by name. A calendar with a mistake is nil.
 	calendars map[string]*schedule.Calendar
 	paths     []string // of the jobs; the jobs of one for_each share a path

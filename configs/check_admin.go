@@ -175,7 +175,8 @@ func (c *checker) checkUser(u User, path string, names map[string]string) {
 }
 
 // checkActorName checks the name of a user, a token or a person of the trusted proxy. Names has the
-// kinds of the actors above by folded name. Actors of one name would be one actor in the audit log.
+// kinds of the actors that were checked before, by folded name. Actors of one name would be one
+// actor in the audit log.
 func (c *checker) checkActorName(name, at, kind string, names map[string]string) {
 	folded := runes.Fold(name)
 	switch other, taken := names[folded]; {

@@ -10,7 +10,7 @@ import (
 type use struct {
 	slots int
 	path  string
-	job   string // of another text
+	job   string // set if the job is not in the checked text
 }
 
 // checkResources normalizes the resources of the job.

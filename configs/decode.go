@@ -116,7 +116,7 @@ func (d *decoder) decodeList(n *node, v reflect.Value, path string) {
 	}
 	list := reflect.MakeSlice(v.Type(), 0, 0)
 	for i, item := range n.items {
-		if d.full() { // to decode and check what is not listed takes long
+		if d.full() { // further mistakes are not listed, and take long to find
 			d.reportMore(item.pos, itemPath(path, i))
 			break
 		}

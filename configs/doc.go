@@ -7,8 +7,8 @@
 // check rules that span several keys, and normalize the schedule and the resources of every job.
 // Every step continues after a mistake. So all mistakes of a file are reported together, at most
 // 200, as *Errors. Each has file, line, column and key, the value that was found and the values
-// that were expected. Only a file that is not YAML stops at the first one. A returned Config has
-// passed every check.
+// that were expected. If a file is not YAML, only the first mistake is reported. A returned Config
+// has passed every check.
 //
 // # Strictness
 //

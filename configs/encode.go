@@ -48,7 +48,7 @@ type encoder struct {
 	out    bytes.Buffer
 	reveal bool // writes the texts of secrets
 	// sparse leaves out zero values, which then have their defaults. In a configuration it applies
-	// to what lists and pointers have.
+	// only to elements of lists and to values of pointers.
 	sparse, within bool
 }
 
@@ -157,7 +157,7 @@ func (e *encoder) encodeMap(v reflect.Value) error {
 	return nil
 }
 
-// encodeElement encodes what a list or a pointer has.
+// encodeElement encodes an element of a list, or the value of a pointer.
 func (e *encoder) encodeElement(v reflect.Value) error {
 	outside := e.within
 	e.within = true

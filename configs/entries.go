@@ -8,7 +8,7 @@ import (
 
 const (
 	maxListed = 10_000 // items of one list
-	maxKeys   = 1000   // of one mapping; for each the parser copies those behind it
+	maxKeys   = 1000   // of one mapping; for each key, the parser copies the keys behind it
 )
 
 // collection is a list or a mapping while its entries are counted.

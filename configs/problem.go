@@ -31,7 +31,8 @@ func (p Problem) String() string {
 	return place + p.Message
 }
 
-// maxProblems is the most mistakes that are listed. To word each of many thousands takes long.
+// maxProblems is the most mistakes that are listed. The messages of many thousands would take long
+// to write.
 const maxProblems = 200
 
 // Errors is the mistakes in a configuration by position, followed by those in its calendar files.

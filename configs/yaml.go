@@ -17,7 +17,7 @@ const (
 	maxFile = 8 << 20 // bytes
 	// of nested lists and mappings; beyond it the parser takes quadratic time
 	maxDepth = 64
-	// one after another; the scanner takes time for each that grows with the text before it
+	// one after another; for each line, the scanner takes a time that grows with the text before it
 	maxBlankLines = 50
 )
 

@@ -76,7 +76,7 @@
 // # A scheduler
 //
 // [New] takes the options that the program gives to holdfast.New. So the test has the program's own
-// jobs, configuration file, handlers and middleware. It replaces the database and memcached by a
+// jobs, configuration file, handlers and middleware. New replaces the database and memcached by a
 // store and locks in memory. That store passes the tests of all stores, and takes microseconds a
 // call. The engine is the engine of a replica: schedules, locks, policies, sessions and reasons are
 // the real ones.
@@ -91,9 +91,9 @@
 // # What a test does not show
 //
 // The fence is the claim in the store of the test, which is checked before and after the function
-// of the handler. Only PostgreSQL itself excludes a transaction that is open while the claim is
-// lost. A test of [Work] has no conflicting transactions at all. docs/guarantees.md says what the
-// real stores guarantee.
+// of the handler. In PostgreSQL itself, the claim also cannot be deleted while a fenced transaction
+// of the run is open. A test of [Work] has no conflicting transactions at all. docs/guarantees.md
+// says what the real stores guarantee.
 //
 // Replica.TriggerTx returns holdfast.ErrNoPostgres: test it with a replica on PostgreSQL.
 package holdfasttest

@@ -55,7 +55,7 @@ func (s *Scheduler) HoldRequests(requests ...locking.Request) *Hold {
 	}
 	h := &Hold{s: s, request: storage.StartRequest{Run: uuid.New(), Attempt: 1, Requests: normal,
 		Firing: storage.Firing{Job: HoldJob, ScheduledAt: now, Key: uuid.NewString()},
-		// before all runs of the test, behind which it would have to wait
+		// older than all runs of the test, so that it waits behind none of them
 		WaitSince: time.Unix(0, 0).UTC()}}
 	results, err := s.store.Start(ctx, session, []storage.StartRequest{h.request})
 	switch {

@@ -66,7 +66,8 @@ func (r *oneRun) Committed(_ *jobs.Run, saved json.RawMessage) {
 	}
 }
 
-// Complete implements storage.TestRuns. The Attempt of the run says that it is complete.
+// Complete implements storage.TestRuns. It does nothing, because the test store marks the run as
+// complete.
 func (r *oneRun) Complete(context.Context, *jobs.Run) error { return nil }
 
 // written returns how many fenced transactions have committed, and the state that they saved.

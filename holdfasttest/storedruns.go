@@ -30,7 +30,7 @@ func (s storedRuns) Committed(run *jobs.Run, saved json.RawMessage) {
 }
 
 // Complete implements storage.TestRuns. No other goroutine of the bubble takes the claim between
-// the commit and this call: neither of them waits for time to pass.
+// the commit and this call, because the clock stands still from one to the other.
 func (s storedRuns) Complete(ctx context.Context, run *jobs.Run) error {
 	done, err := s.Finish(ctx, []storage.FinishRequest{{Run: run.ID, Token: run.Token,
 		State: jobs.Succeeded, Output: run.OutputText(), Result: run.Result(),

@@ -54,7 +54,8 @@ type Event struct {
 	Blocker     *Blocker          // of a skip: the blocker
 	Locks       []locking.Request // what the job locks; read only
 
-	// of a start: the time since its scheduled time, also for waiting and late runs
+	// of a start: the time since its scheduled time, also for waiting and late runs; for a run of a
+	// backfill, the time since its creation
 	StartDelay time.Duration
 	// of a start or a skip: the time since it was ready to start
 	Waited time.Duration

@@ -56,9 +56,9 @@ func (r *Run) Save(v any) error {
 	return nil
 }
 
-// SetResult sets the result of the run: v, as JSON of at most 64 KiB. It is stored however the run
-// ends. A second call replaces the first. Above the limit, SetResult returns an error that wraps
-// ErrTooLarge.
+// SetResult sets the result of the run: v, as JSON of at most 64 KiB. It is stored even if the run
+// fails. A superseded run stores nothing. A second call replaces the first. Above the limit,
+// SetResult returns an error that wraps ErrTooLarge.
 func (r *Run) SetResult(v any) error {
 	encoded, err := attempt.EncodeResult(v)
 	if err != nil {

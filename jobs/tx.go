@@ -22,7 +22,7 @@ type Tx interface {
 var errNoStore = errors.New("fenced transaction: the run has no store")
 
 // InTx runs fn in a fenced transaction in the database of the store. The writes of fn commit only
-// if the run has its claim, and no conflicting run is granted before the commit. An error of fn
+// if the run has its claim, and no conflicting run gets a claim before the commit. An error of fn
 // rolls back. InTx returns storage.ErrSuperseded if the claim is gone.
 //
 // With SQLite, the transaction is the only writer of the file, so keep it short.

@@ -22,7 +22,7 @@ func polling() retry.Policy {
 		MaxDelay: 250 * time.Millisecond, Jitter: 0.5}
 }
 
-// computation is one call of Memo.Do that represents its process.
+// computation is a call of Memo.Do that waits and computes for all callers of its process.
 type computation struct {
 	memo    *Memo
 	name    string

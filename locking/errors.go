@@ -65,7 +65,7 @@ type UnsupportedError struct {
 
 // Error names the resource and the mode.
 func (e *UnsupportedError) Error() string {
-	return fmt.Sprintf("%s: a %s lock needs a second stage, and this locker has none",
+	return fmt.Sprintf("%s: a %s lock needs a store of grants, and this locker has none",
 		e.Request.Resource, e.Request.Mode)
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// openRetry is how often a replica tries to open its database. It does not give up: whoever started
-// it decides how long a start may take.
+// openRetry is how often a replica tries to open its database. It does not give up: the program
+// that started the process decides how long a start may take.
 func openRetry() retry.Policy {
 	return retry.Policy{Attempts: math.MaxInt, Delay: time.Second, Backoff: retry.Exponential,
 		MaxDelay: 30 * time.Second, Jitter: 0.2}

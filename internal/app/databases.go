@@ -43,7 +43,8 @@ const (
 	databaseCheckLimit = 5 * time.Second // of one check
 	databasePruneEvery = time.Hour
 	databasePruneLimit = time.Minute
-	// rows of the fence outlast the history, because until its end an attempt may follow
+	// rows of the fence are kept longer than runs in the history, because an attempt may follow
+	// while the history has the run
 	databaseKeepMore = 24 * time.Hour
 )
 

@@ -27,7 +27,7 @@ type CheckResult string
 const (
 	CheckOK      CheckResult = "ok"
 	CheckWarning CheckResult = "warning" // it works, and is less safe than it could be
-	CheckFailed  CheckResult = "failed"  // a replica cannot work with it, or loses what it promises
+	CheckFailed  CheckResult = "failed"  // a replica cannot work with it, or with fewer guarantees
 )
 
 // Check is one check of the configuration or of a server.

@@ -2,8 +2,8 @@ package app
 
 import "github.com/holdfast-dev/holdfast/internal/metrics"
 
-// addSources gives the metrics the sources that each scrape reads, and registers them at the
-// program.
+// addSources gives the metrics the sources that each scrape reads, and registers the metrics with
+// the Registerer of the program.
 func (r *Replica) addSources() error {
 	sources := metrics.Sources{Stats: r.scheduler.Stats, Status: r.severities}
 	if r.locks != nil && r.locks.watch != nil {

@@ -92,8 +92,8 @@ func (r *Replica) auditReload(outcome reloaded, failure error, by storage.Action
 	}
 }
 
-// reloaded says what a reload changed: the names of jobs, of each list at most maxReloaded, and
-// keys that need a restart.
+// reloaded says what a reload changed. Added, Changed and Removed are names of jobs. Restart has
+// the changed keys that need a restart. Each list has at most maxReloaded entries.
 type reloaded struct {
 	Added   []string `json:"added,omitempty"`
 	Changed []string `json:"changed,omitempty"`
@@ -184,7 +184,8 @@ func changedLimits(before, next *configs.Config) (keys []string) {
 	return keys
 }
 
-// maxReloaded is the largest number of added, changed or removed jobs that the log names.
+// maxReloaded is the largest number of added, changed or removed jobs that the log, the audit log
+// and the API name.
 const maxReloaded = 50
 
 // logReload logs the changes of a reload, and the changed keys that need a restart.

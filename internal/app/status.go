@@ -57,8 +57,8 @@ func (r *Replica) watchStatus(ctx context.Context) error {
 	}
 }
 
-// severities returns the metric of the status by severity: 1 for the current one. It returns nil
-// before the first check.
+// severities returns the metric of the status: for each severity, whether it is the current one. It
+// returns nil before the first check.
 func (r *Replica) severities() map[string]bool {
 	current := r.status.Load()
 	if current == nil {

@@ -4,12 +4,12 @@
 // There are three kinds of commands:
 //
 //   - run and demo run replicas of package app in this process.
-//   - validate, next, import, hash-password and version need no database. They read at most the
-//     configuration.
-//   - All others open the configured store beside the replicas, read or write it once, and end.
-//     Commands that change something perform an action of [operations.Operations]. The store
-//     writes the action and its entry in the audit log in one transaction. Replicas obey within
-//     about a second.
+//   - validate, lint, next, import, fence print, hash-password and version need no database. They
+//     read at most the configuration.
+//   - All others work on a cluster beside its replicas. They open the store and other servers of
+//     the configuration, or with --server use the API of a replica (package remote). Commands that
+//     change something perform an action of [operations.Operations]. The store writes the action
+//     and its entry in the audit log in one transaction. Replicas obey within about a second.
 //
 // Commands share these helpers:
 //
@@ -22,6 +22,7 @@
 //	report.go       errors and exit codes
 //	signal.go       SIGINT and SIGTERM; signal_unix.go has SIGHUP
 //
-// An error is one line on standard error, and the process exits with 1. Only mistakes in a
-// configuration or in an added job take one line each.
+// An error is one line on standard error, or an object with -o json or yaml. Mistakes in a
+// configuration or in an added job take one line each. The process exits with 1, or with the code
+// of an [ExitError].
 package cli

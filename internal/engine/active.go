@@ -49,8 +49,8 @@ func (a *active) track(run uuid.UUID) (done func()) {
 }
 
 // watch returns the tracked runs and a function that ends the watch. That function returns the runs
-// that were tracked since. A caller that sends the first list to the store must ignore the second
-// ones in the answer, even if their firings have ended. Only one watch can be open.
+// that were tracked since. A caller that sends the first list to the store must ignore the runs of
+// the second list in the answer, even if their firings have ended. Only one watch can be open.
 func (a *active) watch() (runs []uuid.UUID, end func() (begun map[uuid.UUID]bool)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -164,9 +164,10 @@ func (a *active) cancelAll(cause error) {
 	}
 }
 
-// unknownClaims returns those claims of the store that this replica neither runs nor tracks, and
-// did not run when it asked for them: those of known may have ended meanwhile. The others belong
-// to starts whose reply was lost.
+// unknownClaims returns the claims that the store has and this replica does not know. They belong
+// to starts whose reply was lost. A replica knows a claim if it runs or tracks its run, or if the
+// claim is in known. The argument known has the claims from before the request to the store. Their
+// runs may have ended meanwhile.
 func (a *active) unknownClaims(claims map[jobs.Token]uuid.UUID, known []jobs.Token) []jobs.Token {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -43,7 +43,7 @@ func (s *activeVersion) decidedUntil() time.Time { return time.UnixMicro(s.decid
 
 func (s *activeVersion) decide(until time.Time) { s.decided.Store(until.UnixMicro()) }
 
-// update sets the active version, and reports whether that changes which replicas fire it.
+// update sets the active version. It reports whether this replica begins or stops to fire the job.
 func (s *activeVersion) update(now storage.ActiveDefinition) (changed bool) {
 	before := s.stale()
 	s.decide(now.CheckedUntil)

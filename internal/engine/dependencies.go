@@ -90,10 +90,10 @@ func (t *cronTable) dependents() ([]storage.Dependent, map[string]*entry) {
 	return dependents, entries
 }
 
-// settled returns the time up to which the dependencies of e have a run or a record for each of
-// their scheduled times, and will get no other. If one of them has none, e is not due. After its
-// cursor a job has no scheduled time until the next one of its active schedule. This replica knows
-// that schedule only if it has the active definition.
+// settled returns the time up to which all scheduled times of the dependencies of e have a run or a
+// record. A dependency gets no further scheduled time up to then, so e is not due at a time for
+// which a dependency has neither. After its cursor a job has no scheduled time until the next one
+// of its active schedule. This replica knows that schedule only if it has the active definition.
 func (t *cronTable) settled(e *entry, open storage.OpenFirings, now time.Time) time.Time {
 	until := now.Truncate(time.Microsecond)
 	for _, name := range e.Schedule.After() {
@@ -127,8 +127,8 @@ type dependentDecision struct {
 	until time.Time
 }
 
-// dependentDecision decides on the open firings at now. A firing starts when the last dependency of
-// e has succeeded, or later by its jitter.
+// decideDependent decides on the open firings at now. A firing starts when the last dependency of e
+// has succeeded, or later by its jitter.
 func (e *entry) decideDependent(open storage.OpenFirings, settled,
 	now time.Time) dependentDecision {
 	f := dependentDecision{until: settled, ready: map[time.Time]time.Time{}}

@@ -1,5 +1,5 @@
-// Package engine fires jobs: once in the cluster for each scheduled time, on one replica, with the
-// resources that the job names locked.
+// Package engine fires jobs: once in the cluster for each scheduled time, on one replica. Each run
+// has locks on the resources that the job names.
 //
 // # One firing
 //
@@ -96,9 +96,9 @@
 //
 // # Guarantees
 //
-// Each firing is started at most once, unless its job asks for recovery, three times at most, or
-// for further attempts. No two runs with conflicting requests hold claims at the same time. Each
-// scheduled time that passes while the cluster is up ends as a run, or as a record with the reason
-// why there was no run. Effects of handlers outside the store's database are not fenced. Handlers
-// can fence them with [jobs.Run].Token.
+// Each firing is started at most once, unless its job asks for further attempts, or for recovery. A
+// firing is recovered at most three times. No two runs with conflicting requests hold claims at the
+// same time. Each scheduled time that passes while the cluster is up ends as a run, or as a record
+// with the reason why there was no run. Effects of handlers outside the store's database are not
+// fenced. Handlers can fence them with [jobs.Run].Token.
 package engine

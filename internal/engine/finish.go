@@ -66,8 +66,8 @@ func (w finisher) write(f *firing, request storage.FinishRequest) bool {
 				Msg("record end of run failed, a sweep records it as lost")
 			return false
 		case !errors.Is(err, storage.ErrUnavailable):
-			// The store refuses some of the text. Record the outcome alone; the state belongs to
-			// it.
+			// The store refuses some of the text. Record the outcome without its texts, but with
+			// the saved state.
 			request.Detail, request.Error, request.Output, request.Result = "", "", "", nil
 			request.Attempt.Detail = ""
 			f.log.Error().Err(err).

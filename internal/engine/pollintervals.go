@@ -12,7 +12,7 @@ type pollIntervals struct {
 	// between sweeps of expired sessions, unless heartbeats are more frequent
 	sweep time.Duration
 	lists time.Duration // between comparisons with other replicas
-	seal  time.Duration // between searches for unsealed lines of the audit log
+	seal  time.Duration // between searches for unsealed entries of the audit log
 	// between polls of the control state, so that actions are obeyed within a second without Listen
 	controlState time.Duration
 }

@@ -18,8 +18,8 @@ type Revision struct {
 // The effect is that of a deploy of this replica, but its session goes on and active runs are not
 // touched. A new definition gets the job's next version, and the active definition is decided as
 // the package documentation describes. This replica starts nothing more of a removed job; its
-// waiting firings end as skipped, with ReasonJobGone. The store is notified within about a second,
-// or when it is available.
+// waiting firings end as skipped, with reasons.JobGone. The store is notified within about a
+// second, or when it is available.
 func (s *Scheduler) SetJobs(jobs []jobs.Job) (Revision, error) {
 	next, err := newCronTable(s.registry, jobs)
 	if err != nil {

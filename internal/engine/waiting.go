@@ -95,7 +95,8 @@ func (w waiter) takeWorker(stop context.Context, f *firing) bool {
 
 // queue waits for a worker. That wait has no known end, so other firings need not wait behind this
 // one. The firing withdraws its lock requests, and its next start restores them at its old
-// position. Without a worker it goes on if its deadline has passed.
+// position. If its time limit passes before it gets a worker, the firing goes on without one, so
+// that its end is recorded.
 func (w waiter) queue(stop context.Context, f *firing) bool {
 	if !w.notes.write(f, storage.Note{State: jobs.Waiting, Reason: reasons.NoWorker}) {
 		return false

@@ -113,7 +113,7 @@ func (w *waitPolicy) nextTry(b *refusal, now time.Time) (delay time.Duration, en
 	}
 	if !w.extended && w.extends(b, now) &&
 		now.Add(delay).Before(w.until) {
-		return delay, "" // with tries left, the wait is extended as without
+		return delay, "" // the policy also extends a wait that has tries left
 	}
 	if w.extended {
 		return 0, reasons.Superseded

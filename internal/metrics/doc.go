@@ -5,8 +5,8 @@
 // advisory locks (Lock). Calls of the store and of memcached pass through the Metrics (Store,
 // Backend). A scrape reads the current states from memory, without a request to a server (Watch).
 //
-// Every family is in docs/metrics.md; a test holds that to this package. Labels
-// are jobs, resources, servers and words from short lists: never runs, params,
-// users or texts. Of jobs and of resources the first Names have series of their
-// own, and all others share those of "other".
+// docs/metrics.md lists every family, and a test compares it with this package. Labels are jobs,
+// resources, servers and words from short lists: never runs, params, users or texts. The first jobs
+// and the first resources, as many as Options.Names, have series of their own. All others share the
+// series "other".
 package metrics

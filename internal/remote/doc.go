@@ -1,5 +1,5 @@
-// Package remote asks a replica over its API what commands need, and performs actions with it. The
-// sender is the owner of a token.
+// Package remote is for commands that use the API of a replica. It reads from the API, and performs
+// actions with it. The sender is the owner of a token.
 //
 // A [Client] sends the token only to the server that it was made for: it follows no redirects, and
 // sends the token over plain HTTP only to this machine, unless the caller allows more. No error

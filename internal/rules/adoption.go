@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// Adopted returns the ids of the free runs that a session adopts, in their order. Each of the runs
-// is of one of the jobs.
+// Adopted returns the ids of the free runs that a session adopts, in their order. Each free run
+// belongs to a job in a.Jobs.
 func Adopted(free []storage.Record, a storage.Adoption, now time.Time) []uuid.UUID {
 	asked := make(map[string]storage.AdoptedJob, len(a.Jobs))
 	for _, j := range a.Jobs {

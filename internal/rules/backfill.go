@@ -34,8 +34,8 @@ func (b *Backfill) Count(state jobs.State) {
 	}
 }
 
-// Stop ends an active backfill if its job is not what it was. removed and gone say that the job was
-// removed, or was absent for longer than storage.MaxAbsence.
+// Stop ends an active backfill if its job was removed, has another schedule key, or is gone. Gone
+// means that the job was absent for longer than storage.MaxAbsence.
 func (b *Backfill) Stop(scheduleKey string, removed, gone bool, now time.Time) {
 	switch {
 	case b.State != storage.BackfillActive:
@@ -100,7 +100,8 @@ func (b *Backfill) run(t storage.BackfillTime, now time.Time) Run {
 // ObeysPauses reports whether a pause holds the run back until it has started.
 func (r *Run) ObeysPauses() bool { return r.Key == "" || r.Backfill != uuid.Nil }
 
-// Position returns the time that orders the run among waiters, if it has waited since then.
+// Position returns the time that orders the run among waiters. The run has waited since the given
+// time.
 func (r *Run) Position(since time.Time) time.Time {
 	return Position(since, r.Backfill != uuid.Nil)
 }

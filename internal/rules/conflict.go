@@ -28,8 +28,8 @@ type Contender struct {
 // Waits reports whether the contender is a waiting run.
 func (c *Contender) Waits() bool { return c.Token == 0 }
 
-// Older reports whether the contender has waited longer than a run that has
-// waited since then.
+// Older reports whether the contender has waited longer than a run that has waited since the given
+// time.
 func (c *Contender) Older(run uuid.UUID, since time.Time) bool {
 	return cmp.Or(c.Since.Compare(since), bytes.Compare(c.Run[:], run[:])) < 0
 }

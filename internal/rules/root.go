@@ -20,7 +20,7 @@ func Root(waiter uuid.UUID, blocker func(run uuid.UUID) (*jobs.Blocker, error),
 			return jobs.Root{}, err
 		}
 		if waiter, err = uuid.Parse(b.Holder.Run); err != nil {
-			return jobs.Root{}, nil // a blocker with only an advisory lock may not be a run
+			return jobs.Root{}, nil // a blocker with only an advisory lock is perhaps not a run
 		}
 		if !b.Waiting {
 			if held, err := holds(waiter); err != nil || !held {

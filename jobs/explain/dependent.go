@@ -89,8 +89,8 @@ func (s *subject) explainDependent() error {
 	return s.explainNoRun()
 }
 
-// only reports whether a dependency has the verdict, and no dependency has another verdict for
-// which the job is not due.
+// only reports whether v is the only reason why the job is not due: a dependency has this verdict,
+// and no dependency is not scheduled, excluded or not counted.
 func (s *subject) only(v Verdict) bool {
 	found := false
 	for _, f := range s.After {

@@ -90,7 +90,8 @@ type Dependency struct {
 	Summary string     `json:"summary"`
 }
 
-// UnknownJobError says that no replica and no store knows a job, and suggests a similar name.
+// UnknownJobError says that neither this replica nor the store knows a job, and suggests a similar
+// name.
 type UnknownJobError struct {
 	Job  string
 	hint string

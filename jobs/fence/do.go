@@ -22,7 +22,8 @@ import (
 // Do runs fn in a fenced transaction of PostgreSQL and commits it. The effects of fn commit at most
 // once for each firing: if an earlier attempt has committed them, Do returns nil without calling
 // fn. If the reply to the commit is lost, Do finds out whether it took effect. An error of fn rolls
-// back. Do returns storage.ErrSuperseded if a conflicting run with a larger token was there.
+// back. Do returns storage.ErrSuperseded if a conflicting run with a larger token has committed a
+// fenced transaction.
 //
 // Do returns ErrEnded if fn ends the transaction, and ErrPartial if an earlier attempt did so. For
 // a second transaction in one attempt, use Step: otherwise Do returns ErrStepRepeated.

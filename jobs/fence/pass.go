@@ -41,8 +41,8 @@ const IdleLimit = time.Minute
 
 // Check makes the pass without a row in commits: the transaction is fenced, and a further attempt
 // repeats its effects. It must be the first statement of the transaction. It returns
-// storage.ErrSuperseded if a conflicting run with a larger token was there. After an error, roll
-// back.
+// storage.ErrSuperseded if a conflicting run with a larger token has committed a fenced
+// transaction. After an error, roll back.
 //
 // In PostgreSQL, Check also limits the statements of the transaction by the deadline of ctx.
 func Check(ctx context.Context, run *jobs.Run, tx Tx) error {

@@ -67,8 +67,8 @@ func (p SQLParams) Validate() error {
 	return problems.err()
 }
 
-// checkArguments adds the mistakes in the names of a statement's arguments, which are to have some
-// of the names.
+// checkArguments adds the mistakes in the names of a statement's arguments. names are the names
+// that an argument can have.
 func (p SQLParams) checkArguments(key, place, statement string, names []string,
 	problems *problemList) {
 	for _, part := range namedargs.Split(statement) {

@@ -61,8 +61,9 @@ type Options struct {
 }
 
 // Operations executes operator actions for Go programs, the command line and the page. It checks
-// each action before it calls the store, and clears the advisory locks after it. Every replica
-// obeys within about a second. Each action and its line in the audit log are one transaction.
+// each action before it calls the store. After a release, it also removes the advisory locks. Every
+// replica obeys within about a second. Each action and its entry in the audit log are one
+// transaction.
 //
 // The subject of the context needs the permission for each action (package permission); a
 // *permission.DeniedError names the one that is missing. A context without a subject may do
@@ -206,7 +207,7 @@ func (o *Operations) Drain(ctx context.Context, a storage.Action, session uuid.U
 	return of("session "+session.String(), o.options.Control.Drain(ctx, a, session, drain))
 }
 
-// Audit returns the audit log, the youngest line first.
+// Audit returns entries of the audit log, the youngest first unless the filter says otherwise.
 func (o *Operations) Audit(ctx context.Context, f storage.AuditFilter) ([]storage.Audited, error) {
 	return o.options.Control.Audit(ctx, f)
 }

@@ -99,7 +99,7 @@ RETURNING` + recordColumns + `, '', NULL::text`
 // it.
 func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 	a storage.Adoption) ([]storage.Record, error) {
-	known := make([]rawID, len(a.Known)) // never NULL, which nothing differs from
+	known := make([]rawID, len(a.Known))
 	for i, run := range a.Known {
 		known[i] = run
 	}

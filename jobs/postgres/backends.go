@@ -85,9 +85,9 @@ func (s *Store) endBlockers(ctx context.Context, pid int, open time.Duration,
 			ended[pid] = true
 		}
 		select {
-		case err := <-waited: // released, by itself or so, or not in time
+		case err := <-waited: // the waiter got the row, or its lock timeout has passed
 			return len(ended), err
-		case <-time.After(10 * time.Millisecond): // until the waiter is seen to wait
+		case <-time.After(10 * time.Millisecond): // the waiter may not wait yet
 		}
 	}
 }

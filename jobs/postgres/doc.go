@@ -71,9 +71,10 @@
 // # Tallies
 //
 // The transaction that ends a run counts it: it inserts rows into tally_changes, so that finishes
-// do not wait for each other. A sweep moves these rows to the tallies. A query adds up both.
-// Finish and Note count the ended runs of their batch in one statement, and set the column batched
-// in the rows of these runs. Triggers count all other runs. The same holds for webhook deliveries.
+// do not wait for each other. A sweep moves these rows to the tallies. A query adds up both. Finish
+// and Note count the ended runs of their batch in one statement, and set the column batched in the
+// rows of these runs. Database triggers count all other runs. The same holds for webhook
+// deliveries.
 //
 // # Locks of programs
 //
@@ -88,9 +89,10 @@
 //
 // # Round trips and plans
 //
-// A transaction of a job is two batches around its own statements: BEGIN with the fence check,
-// and the finish with COMMIT and the reset of the session. If the claim is gone, the finish
-// fails, and with it all later statements of the batch.
+// A transaction of a job is two batches around its own statements. The first is BEGIN with the
+// fence check, and the second is the finish with COMMIT. On a pool of the store, the second batch
+// also undoes changes that the job may have left in the connection. If the claim is gone, the
+// finish fails, and with it all later statements of the batch.
 //
 // The statements of the store are look-ups by key. They are planned as such, whatever statistics
 // PostgreSQL had of the tables when it made the plan (see beginPipeline).

@@ -191,7 +191,7 @@ func rollback(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx) {
 }
 
 // InTx runs fn in a fenced transaction of the run on the store's pool for jobs. The writes of fn
-// commit only if the run's claim exists, and no conflicting run is granted before the commit. An
+// commit only if the run's claim exists, and no conflicting run gets a claim before the commit. An
 // error of fn rolls back.
 func InTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) error {
 	s, err := storeOf(run)

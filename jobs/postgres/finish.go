@@ -49,8 +49,8 @@ WITH ended AS (
     RETURNING r.id, r.job, r.state, r.created_at, r.scheduled_at, r.started_at, r.backfill
 )` + noteEnded
 
-	// noteEnded does for the runs of changed that have ended what the triggers of runs would do.
-	// The statement sets runs.batched, so that they do not.
+	// noteEnded does what the database triggers of the table runs would do, for the ended runs in
+	// changed. The statement sets runs.batched, so that they do not.
 	noteEnded = `, added_deliveries AS (
     INSERT INTO holdfast.deliveries (id, webhook, run, state, created_at, next_at)
     SELECT gen_random_uuid(), s.webhook, c.id, c.state, t, t

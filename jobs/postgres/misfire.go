@@ -34,7 +34,8 @@ CROSS JOIN LATERAL (
         AND (p.resumed_at IS NULL OR p.resumed_at > $3) OFFSET 0) p
 ORDER BY p.paused_at, p.id`
 
-	// A replica was live until its last heartbeat expires. A live replica will send another.
+	// The span of a live session ends at its expiry, because the replica will send another
+	// heartbeat. The span of any other session ends with its last heartbeat.
 	spans = `
 SELECT started_at, CASE WHEN ended_at IS NULL
     AND expires_at > clock_timestamp() THEN expires_at ELSE renewed_at END

@@ -36,8 +36,8 @@ WHERE kind = $1 AND name = $2 AND resumed_at IS NULL RETURNING` + pauseColumns
 WHERE ` + covering + ` AND paused_at <= $4 AND (resumed_at IS NULL OR resumed_at > $3)
     ORDER BY paused_at, id`
 
-	// pausedJobs are the lists active_pauses, and paused, of the jobs in $2 that
-	// one of them covers. Usually there is no pause, and then no job's group is looked up.
+	// pausedJobs are two lists: active_pauses, and paused. The list paused has the jobs in $2 that
+	// an active pause covers. Usually there is no pause, and then no job's group is looked up.
 	pausedJobs = `
 active_pauses AS MATERIALIZED (
     SELECT p.kind, p.name, p.paused_by FROM holdfast.pauses p

@@ -70,11 +70,11 @@ WITH old AS (
 SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM old), created_at, id FROM old
     ORDER BY created_at DESC, id DESC LIMIT 1`
 
-	// pruneAudit deletes lines with a link only with the beginning of the chain, which ends with
+	// pruneAudit deletes entries with a link only with the beginning of the chain, which ends with
 	// the last old link before the first young one. A link whose time is ahead of the clock is
 	// neither old nor young, so that it does not keep later links. It also deletes rows of the
-	// queue whose line is missing, if they are old or ahead of the clock. It runs after lockChain.
-	// Lines never change, so their positions in the table stay valid.
+	// queue whose entry is missing, if they are old or ahead of the clock. It runs after lockChain.
+	// Entries never change, so their positions in the table stay valid.
 	pruneAudit = `
 WITH links AS MATERIALIZED (
     SELECT seq, at < now() - $1::interval AS old,

@@ -142,7 +142,7 @@ func throughQuery(f storage.RunFilter, names []string) (string, []any) {
 	if state != "" {
 		rest += " AND state = " + q.arg(state)
 	}
-	if f.Replica != "" && (troubled || f.Reason != "") { // fewer did not end well than ran there
+	if f.Replica != "" && (troubled || f.Reason != "") { // few runs are unsuccessful
 		rest += " AND replica = " + q.arg(f.Replica)
 		f.Replica = ""
 	}

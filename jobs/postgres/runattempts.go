@@ -47,8 +47,8 @@ SELECT attempt, state, reason, detail, error, replica, token, started_at, finish
     WHERE run = $1 AND attempt = $2`
 )
 
-// queueRunAttempts adds the attempts that others follow to a batch that has finished them. Most
-// finishes have none, and then it adds no statement.
+// queueRunAttempts adds a statement to a batch that has finished attempts. The statement stores
+// each attempt that another attempt follows. Most batches have none, and then it adds no statement.
 func queueRunAttempts(b *pgx.Batch, requests []storage.FinishRequest) {
 	var tokens []jobs.Token
 	var runs []rawID

@@ -18,7 +18,7 @@ const (
 	NoWorker Reason = "no_worker"
 	// memcached did not answer, and the configuration says skip
 	LocksUnavailable Reason = "locks_unavailable"
-	// the database with the tables of its job did not answer
+	// the database with the tables of its job did not answer, or lacks the tables of the fence
 	DatabaseUnavailable Reason = "database_unavailable"
 	Misfire             Reason = "misfire" // no replica was up to start it
 	// another scheduled time of the job ran in its place

@@ -26,8 +26,8 @@ type moment struct{ instant, local int64 }
 
 // timeSet is one kind of content of a calendar.
 type timeSet interface {
-	// has reports whether the time is in the set, and for how many more seconds the answer holds at
-	// least while clocks do not change; one or more.
+	// has reports whether the time is in the set. stays is a number of seconds, at least one, for
+	// which the answer stays the same while clocks do not change.
 	has(m moment) (in bool, stays int64)
 	// lines describes the contents; equal contents have equal lines.
 	lines() []string
@@ -36,7 +36,8 @@ type timeSet interface {
 // forever is longer than the range of scheduled times.
 const forever = math.MaxInt64 / 4
 
-// excludes reports whether the calendar excludes a time, and a time until which it excludes all.
+// excludes reports whether the calendar excludes a time. If it does, until is a time up to which it
+// excludes all times.
 func (c *Calendar) excludes(t time.Time, zone *time.Location) (until time.Time, excluded bool) {
 	if c.zone != nil {
 		zone = c.zone
@@ -60,8 +61,8 @@ func (c *Calendar) excludes(t time.Time, zone *time.Location) (until time.Time, 
 	return time.Unix(min(m.instant+longest, s.end, maxInstant), 0), true
 }
 
-// excluding returns the calendar that excludes a scheduled time, and a time until which it excludes
-// all; nil if none does.
+// excluding returns the calendar that excludes a scheduled time, or nil. until is a time up to
+// which this calendar excludes all times.
 func (s Schedule) excluding(scheduledAt time.Time) (calendar *Calendar, until time.Time) {
 	if scheduledAt.IsZero() {
 		return nil, scheduledAt

@@ -20,5 +20,5 @@ func At(t time.Time) Spec { return Spec{At: t} }
 // same scheduled time.
 func After(jobs ...string) Spec { return Spec{After: jobs} }
 
-// Recurring returns a schedule in words.
+// Recurring returns the schedule that a Recurrence describes.
 func Recurring(r Recurrence) Spec { return Spec{Recurrence: r} }

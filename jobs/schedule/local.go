@@ -59,8 +59,8 @@ func offsetOf(t time.Time) int64 {
 }
 
 // after returns where to search next for a match after the interval. That is its end; if both are
-// far away, it is a time near the match. No zone is further from UTC than farthest, and a change
-// repeats less than that.
+// far away, it is a time near the match. No zone is further from UTC than farthest, and no change
+// of clocks repeats a longer time than that.
 func (s stretch) after(instant, match int64) int64 {
 	const farthest = daySeconds * 3 / 2
 	if s.end-instant < farthest {

@@ -300,9 +300,9 @@ type workday struct {
 	months uint64
 }
 
-// pick follows Quartz if the month does not have the day. If only that day is missing, and the
-// first of the next month is a Saturday, it is the last day, a Friday. But 29W and 30W skip
-// February when the search comes from January.
+// pick follows Quartz if the month does not have the day. If the month lacks only that day, and the
+// first of the next month is a Saturday, pick selects the last day, a Friday. But 29W and 30W skip
+// February if the expression also has January, because Quartz then searches from January on.
 func (w workday) pick(month time.Month, length int, first time.Weekday) uint64 {
 	const longest = 31
 	if w.day > length && w.day < longest && w.months>>(month-1)&1 == 1 {

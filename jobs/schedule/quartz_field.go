@@ -19,7 +19,8 @@ type quartzField struct {
 	lastOfMonth bool // L after a weekday
 }
 
-// Quartz stores * and ? as these numbers among the values, and so accepts them as such.
+// Quartz stores * and ? as these numbers among the values. So it also accepts these numbers in an
+// expression, with the meaning of * and ?.
 const (
 	quartzStar = 99
 	quartzNone = 98
@@ -185,8 +186,8 @@ func parseNth(text string) (int, error) {
 	return nth, nil
 }
 
-// numeric parses 5, 5-10, 5/3, 5-10/3, 6L, 15W and 6#3. Any text may follow these, except a step of
-// one digit.
+// numeric parses 5, 5-10, 5/3, 5-10/3, 6L, 15W and 6#3. It ignores text after these, but refuses
+// text after 6#3, and after a step of one digit in the form 5/3.
 func (f *quartzField) numeric(text string) error {
 	value, rest, err := leadingInt(text)
 	if err != nil {

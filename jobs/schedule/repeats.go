@@ -33,7 +33,7 @@ type nthDay struct {
 // maxRepeatYears limits how far ahead COUNT is counted.
 const maxRepeatYears = 400
 
-// on reports whether the rule has a day other than the first.
+// on reports whether the rule has the day. The day is after the first day of the event.
 func (r *repeats) on(day int64) bool {
 	return day <= r.last && r.matches(day)
 }

@@ -83,7 +83,8 @@ func parseRelative(text string, now time.Time) (time.Time, bool) {
 // shownClock includes the name of the offset, which distinguishes two equal local times.
 const shownClock = "15:04:05 MST"
 
-// timeOf returns when clocks of the zone show what shown shows in UTC.
+// timeOf returns the times at which clocks of the zone show the date and the time of day that shown
+// has in UTC.
 func timeOf(shown time.Time, zone *time.Location) WrittenTime {
 	const farthest = daySeconds * 3 / 2 // no zone is further from UTC, nor goes further at a change
 	var m WrittenTime

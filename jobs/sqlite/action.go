@@ -31,7 +31,7 @@ type actionTx struct {
 	*sql.Tx
 	now          int64
 	detail       any  // of its entry in the audit log
-	controlState bool // replicas obey it: what they know of orders is old
+	controlState bool // it changes the control state of replicas
 	silent       bool // it did nothing, and has no entry
 }
 

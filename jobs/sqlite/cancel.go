@@ -16,7 +16,7 @@ const (
 UPDATE holdfast_runs SET state = 'cancelled', reason = 'cancelled', detail = ?2, blocker = NULL,
     finished_at = ?3, wait_since = NULL
 WHERE id IN (SELECT value FROM json_each(?1))
-    AND +state = 'waiting'` // the sign keeps the index on state out of it
+    AND +state = 'waiting'` // the sign keeps SQLite from using the index on state
 
 	askToCancel = `
 INSERT INTO holdfast_cancels (run, session, requested_at, requested_by) VALUES (?1, ?2, ?3, ?4)

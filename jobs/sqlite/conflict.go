@@ -134,7 +134,7 @@ func (st *contenders) scan(rows *sql.Rows, granted bool) error {
 	return nil
 }
 
-// against returns the blocker of a run that has waited since then, or nil.
+// against returns the blocker of a run that has waited since the given time, or nil.
 func (st *contenders) against(run uuid.UUID, since time.Time,
 	requests []locking.Request) *rules.Contender {
 	var first *rules.Contender

@@ -264,7 +264,7 @@ func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string,
 	}
 	return s.write(ctx, "withdraw jobs", func(tx *sql.Tx) error {
 		if _, live := s.sessions.get(session); !live {
-			return nil // a sweep settles it, or has
+			return nil // a sweep settles it, or has settled it
 		}
 		if _, err := tx.ExecContext(ctx, noteTable, session, table); err != nil {
 			return err

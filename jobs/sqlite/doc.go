@@ -27,8 +27,8 @@
 // delete it. A transaction of a job first looks for its claim. Since it is the only writer, the
 // claim cannot be deleted until it has ended.
 //
-// The definitions of a session count until the session has ended: by its own end, a sweep or a
-// registration.
+// The definitions of a session count until the session ends. Those of a dead session count until
+// the next sweep, registration or end of a session removes them.
 //
 // # Guarantees
 //

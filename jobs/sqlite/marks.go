@@ -41,7 +41,7 @@ func (s *Store) Marks(ctx context.Context) (storage.Marks, error) {
 		Scan(&runs, &locks, &defined, &audit, &deliveries); err != nil {
 		return nil, wrap("read marks", err)
 	}
-	replicas, err := s.Replicas(ctx) // their lives are known here, and not in the file
+	replicas, err := s.Replicas(ctx) // memory, and not the file, shows which sessions are live
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ WHERE seq <= (SELECT max(seq) FROM links WHERE at < ?1 AND seq < coalesce(
     (SELECT min(seq) FROM links WHERE at >= ?1 AND at <= ?3), 9223372036854775807))
 ORDER BY seq`
 
-	// A line with a link is deleted only with its link.
+	// An entry with a link is deleted only with its link.
 	oldUnlinked = `
 WITH old AS (SELECT id FROM holdfast_audit WHERE at < ?1 ORDER BY at, id LIMIT ?2)
 SELECT id FROM old WHERE NOT EXISTS (SELECT 1 FROM holdfast_audit_links l WHERE l.entry = old.id)`
@@ -67,7 +67,8 @@ SELECT id FROM old WHERE NOT EXISTS (SELECT 1 FROM holdfast_audit_links l WHERE 
 	moveAnchor    = `UPDATE holdfast_audit_chain SET anchor_seq = ?1, anchor_hash = ?2`
 	pruneUnsealed = `DELETE FROM holdfast_audit_unsealed
 		WHERE entry IN (SELECT value FROM json_each(?1))`
-	// pruneOrphans deletes rows of the queue in a range of times whose line is missing.
+	// pruneOrphans deletes the rows of the queue whose time is in a range and whose entry is
+	// missing.
 	pruneOrphans = `DELETE FROM holdfast_audit_unsealed WHERE entry IN (
 		SELECT entry FROM holdfast_audit_unsealed u WHERE at > ?1 AND at < ?2
 			AND NOT EXISTS (SELECT 1 FROM holdfast_audit a WHERE a.id = u.entry)
@@ -198,8 +199,8 @@ func pruneOldRuns(ctx context.Context, tx *sql.Tx, r storage.PruneRequest, befor
 	return execBatch(ctx, tx, pruneOutputs, gone)
 }
 
-// pruneOldAudit deletes the beginning of the chain with its lines, and old lines without a link. It
-// returns the number of lines.
+// pruneOldAudit deletes the beginning of the chain with its entries, and old entries without a
+// link. It returns the number of entries.
 func pruneOldAudit(ctx context.Context, tx *sql.Tx, before, now int64, limit int) (int, error) {
 	var doomed []uuid.UUID
 	var anchor int64
@@ -239,7 +240,7 @@ func pruneOldAudit(ctx context.Context, tx *sql.Tx, before, now int64, limit int
 	return execRow(ctx, tx, pruneAudit, ids)
 }
 
-// pruneQueue deletes rows of the queue whose line is missing, if they are old or ahead of the
+// pruneQueue deletes rows of the queue whose entry is missing, if they are old or ahead of the
 // clock.
 func pruneQueue(ctx context.Context, tx *sql.Tx, before, ahead int64, limit int) error {
 	for _, times := range [][2]int64{{math.MinInt64, before}, {ahead, math.MaxInt64}} {

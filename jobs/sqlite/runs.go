@@ -77,7 +77,7 @@ DELETE FROM holdfast_wants AS w WHERE w.run IN (SELECT value FROM json_each(?1))
 // runRow is a row of holdfast_runs.
 type runRow struct {
 	rules.Run
-	claimed bool // the claim of its token stands
+	claimed bool // the claim of its token exists
 }
 
 func (r runRow) values() []any {

@@ -167,7 +167,7 @@ func (s *Store) connect(opts Options) (err error) {
 	}
 	writing := []string{"synchronous(FULL)", "foreign_keys(1)"}
 	if opts.Exclusive {
-		// only an exclusive opener sets the WAL mode: a tool must not change a file that is not
+		// only an exclusive opener sets the WAL mode: a command must not change a file that is not
 		// Holdfast's
 		writing = append(writing, "journal_mode(WAL)")
 	}

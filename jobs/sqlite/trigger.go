@@ -30,7 +30,7 @@ SELECT d.resources, d.may_overlap FROM holdfast_jobs j CROSS
     JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version
 WHERE j.name = ?1`
 
-	// liveByFile lists the sessions that are live according to the file: a tool has no live
+	// liveByFile lists the sessions that are live according to the file: a command has no live
 	// sessions in memory.
 	liveByFile = `SELECT id FROM holdfast_sessions WHERE ended_at IS NULL AND expires_at > ?1`
 )

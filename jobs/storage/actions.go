@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Actions executes operator actions. Each action and its line in the audit log are one transaction.
-// An action on an unknown object returns ErrNotFound. Replicas learn of actions at once through
-// Listen of Control, or by polling ControlState each second if Listen fails.
+// Actions executes operator actions. Each action and its entry in the audit log are one
+// transaction. An action on an unknown object returns ErrNotFound. Replicas learn of actions at
+// once through Listen of Control, or by polling ControlState each second if Listen fails.
 type Actions interface {
 	// Pause pauses the target, or returns its active pause. A job must exist; a group need not.
 	Pause(ctx context.Context, action Action, target Target) (Pause, error)

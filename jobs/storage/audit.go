@@ -22,7 +22,8 @@ type Audited struct {
 	RequestID string `json:"request_id,omitempty"`
 	Replica   string `json:"replica,omitempty"`
 	// "pause", "resume", "trigger", "cancel", "release", "drain", "undrain", "put_job",
-	// "remove_job", "deliver_again", or an event, such as AuditSignIn
+	// "remove_job", "deliver_again", "backfill", "cancel_backfill", or an event, such as
+	// AuditSignIn
 	Action string `json:"action"`
 	// "job rollup", "run …", "table public/orders", "replica a", "page"
 	Target string          `json:"target"`
@@ -55,7 +56,7 @@ type AuditFilter struct {
 	Limit         int // 1 to MaxBatch; 0 means 100
 }
 
-// Events in the audit log: they are no actions and change nothing in the cluster.
+// Events in the audit log: its entries that are not about an action of Actions or Outbox.
 const (
 	AuditSignIn        = "sign_in"
 	AuditSignInRefused = "sign_in_refused" // a wrong password, token or answer of a provider

@@ -148,7 +148,7 @@ func (v *ChainCheck) check(at ChainHead, link AuditLink) bool {
 	return true
 }
 
-// agree reports whether at is none of the known heads with another hash.
+// agree reports whether no known head has the Seq of at with another hash.
 func (v *ChainCheck) agree(at ChainHead) bool {
 	for _, k := range v.rules.Known {
 		if k.Seq == at.Seq && k.Hash != at.Hash {

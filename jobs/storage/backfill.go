@@ -130,9 +130,10 @@ type BackfillHistory interface {
 	Backfills(ctx context.Context, f BackfillFilter) ([]Backfill, error)
 	// Backfill returns one backfill, or ErrNotFound.
 	Backfill(ctx context.Context, id uuid.UUID) (Backfill, error)
-	// BackfillTaken returns the runs of the job for which a backfill leaves out scheduled times
-	// from from to to: those that succeeded, run or wait. Runs with trigger params do not count,
-	// because they did other work. They are sorted by scheduled time, at most 2 * MaxBackfillTimes.
+	// BackfillTaken returns the runs of the job for which a backfill leaves out scheduled times:
+	// those that succeeded, run or wait. Their scheduled times are in the range between the
+	// arguments from and to, which are included. Runs with trigger params do not count, because
+	// they did other work. They are sorted by scheduled time, at most 2 * MaxBackfillTimes.
 	BackfillTaken(ctx context.Context, job string, from, to time.Time) ([]Outcome, error)
 }
 

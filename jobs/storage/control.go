@@ -21,7 +21,7 @@ type Control interface {
 	// Pauses returns the pauses that were active at any time between from and until and that cover
 	// a job of that group, the oldest first.
 	Pauses(ctx context.Context, job, group string, from, until time.Time) ([]Pause, error)
-	// Audit returns a page of the audit log, the youngest line first unless the filter says
+	// Audit returns a page of the audit log, the youngest entry first unless the filter says
 	// otherwise.
 	Audit(ctx context.Context, f AuditFilter) ([]Audited, error)
 }

@@ -25,8 +25,8 @@ type OpenFiring struct {
 	Ready time.Time
 }
 
-// OpenFirings is the state of a dependent at one point in time. The cursors may be older than the
-// scheduled times, but not younger.
+// OpenFirings is the state of a dependent at one point in time. The store may have read the cursors
+// before the scheduled times, but not after them.
 type OpenFirings struct {
 	CheckedUntil     time.Time                   // the dependent's own cursor
 	ActiveDefinition map[string]ActiveDefinition // of each known dependency
@@ -48,7 +48,7 @@ type Dependents interface {
 	// with another active definition, and those that are paused, by themselves, with their group or
 	// with everything. It changes nothing.
 	OpenFirings(ctx context.Context, dependents []Dependent) (map[string]OpenFirings, error)
-	// AddDependents adds a waiting run with ReasonAfter for each of at most MaxBatch firings
+	// AddDependents adds a waiting run with reasons.After for each of at most MaxBatch firings
 	// without a run. Any replica may adopt it.
 	AddDependents(ctx context.Context, firings []DependentFiring) error
 }

@@ -78,7 +78,7 @@ type StartResult struct {
 	Outcome StartOutcome
 	Token   jobs.Token
 	Blocker *jobs.Blocker
-	// of StartBlocked: ReasonLockHeld, ReasonGroupFull, ReasonOverlap or ReasonOlderWaiter
+	// of StartBlocked: LockHeld, GroupFull, Overlap or OlderWaiter of package reasons
 	Reason jobs.Reason
 	// Backfill says that the blocker is a run of a backfill. Only with StartBlocked.
 	Backfill bool

@@ -44,8 +44,9 @@ type Quarter struct {
 func QuarterOf(t time.Time) time.Time { return t.UTC().Truncate(QuarterLength) }
 
 // Delays counts runs by start delay, which is the time from the scheduled time of a run to the
-// start of its first attempt. Each run is in one count. The count with index i has the delays that
-// are shorter than DelayBounds()[i] and in no earlier count. The last count has all longer delays.
+// start of its first attempt. For a run of a backfill it counts from the creation of the run. Each
+// run is in one count. The count with index i has the delays that are shorter than DelayBounds()[i]
+// and in no earlier count. The last count has all longer delays.
 type Delays [16]int
 
 // DelayBounds returns the upper bounds of Delays but the last, which has none.

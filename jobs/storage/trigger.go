@@ -30,9 +30,10 @@ type TriggerRequest struct {
 	// already returns that run, whatever the Wait.
 	Wait *time.Duration
 	// At is the time at which the run begins to wait for its start, by the store's clock; zero: at
-	// once. It is the scheduled time of the run. Deadline and Wait count from it. A time that has
-	// passed is like no time, except for the deadline. A pause after the trigger does not hold the
-	// run back. It cannot have a Wait of 0.
+	// once. It is the scheduled time of the run. Deadline and Wait count from it. If the time has
+	// passed, the run begins to wait at once. Then Wait counts from the trigger, and only the
+	// Deadline counts from At. A pause after the trigger does not hold the run back. It cannot have
+	// a Wait of 0.
 	At time.Time
 	// Delay is At as a time after the trigger, instead of At. 0: at once.
 	Delay time.Duration

@@ -40,10 +40,9 @@ type Upkeep interface {
 	// others get Busy. It deletes runs that ended longer ago than Keep, with all their data.
 	//
 	// It never deletes active runs, scheduled times that a misfire check may still need, runs with
-	// open deliveries, or a job's last ended run. It also deletes old lines of the audit log, old
-	// ended pauses, definitions that no replica has had for as long, backfills that ended
-	// as long ago, quarters of Histogram that began longer ago than Keep, and expired failed
-	// sign-ins.
+	// open deliveries, or a job's last ended run. After Keep, it also deletes entries of the audit
+	// log, ended pauses, ended backfills, quarters of Histogram, and definitions that no replica
+	// has. It also deletes expired failed sign-ins.
 	Prune(ctx context.Context, session uuid.UUID, r PruneRequest) (Pruned, error)
 }
 
@@ -95,7 +94,7 @@ type PruneRequest struct {
 // Pruned counts what a batch deleted.
 type Pruned struct {
 	Runs        int
-	Audited     int // lines of the audit log
+	Audited     int // entries of the audit log
 	Pauses      int
 	Definitions int
 	Next        *RunCursor // the start of the next batch; nil: all old runs were visited

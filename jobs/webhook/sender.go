@@ -185,7 +185,7 @@ func (t *hookSender) settle(ctx context.Context, d storage.Delivery, postponed t
 }
 
 // again returns the delay until the next try, and whether there is one. A receiver can postpone the
-// next try within the retry policy, whose last try is at its end.
+// next try by at most maxPostponed, and not beyond Retry.Elapsed.
 func (t *hookSender) again(d storage.Delivery, postponed time.Duration) (time.Duration, bool) {
 	waited := d.TakenAt.Sub(d.Since)
 	again, more := t.Retry.After(d.Tries-d.EarlierTries, waited)

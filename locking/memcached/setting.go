@@ -112,7 +112,7 @@ func asksPassword(value string, _ map[string]string, n needs) bool {
 	return !n.password || value != "no" && value != ""
 }
 
-// idleTemporary: if items are evicted, temporary_ttl does protect locks.
+// idleTemporary accepts temporary_ttl while items are evicted, because it protects locks then.
 func idleTemporary(value string, all map[string]string, _ needs) bool {
 	return value != "yes" || all["evictions"] != "off"
 }

@@ -12,8 +12,9 @@ import (
 
 const (
 	keptEvents = 10
-	// eventRest is the least time between two events about one counter. What goes on
-	// is reported at once, and then now and then with its count.
+	// eventRest is the least time between two events about one counter. The first change of a
+	// counter is reported at once. Later changes are added up, and reported together when this time
+	// is over.
 	eventRest = time.Minute
 )
 

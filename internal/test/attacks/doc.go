@@ -1,6 +1,7 @@
-// Package attacks repeats the attacks of the security trial from outside: each on replicas that are
-// processes of their own, over connections of the kernel. The table in docs/security.md has the
-// findings by the same numbers, and a quick test of each, which `make test` runs.
+// Package attacks repeats the attacks of the security trial from outside. The replicas are
+// processes of their own, and all connections are real network connections. The table in
+// docs/security.md has the findings by the same numbers, and a quick test of each, which `make
+// test` runs.
 //
 //	make soak PACKAGES=./internal/test/attacks
 //

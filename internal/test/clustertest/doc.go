@@ -25,6 +25,6 @@
 //
 // # Environment
 //
-// HOLDFAST_CLUSTER_SECONDS is the number of seconds for which a cluster runs in the tests of its
-// invariants and of each scheduled time. The default is 20.
+// HOLDFAST_CLUSTER_SECONDS is how long, in seconds, a cluster runs in the test of its invariants
+// and in the test that checks every scheduled time. The default is 20.
 package clustertest

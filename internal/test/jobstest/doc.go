@@ -5,7 +5,8 @@
 // after its rule, and uses only the contract: no clock, schema or text of a store. No test waits
 // for time to pass. If a session must expire, the [Fixture] makes it expire.
 //
-// Two groups differ. In the contention tests many goroutines start random sets of resources from
-// several sessions, and check that no two conflicting grants are active at the same time. The
-// model test compares the answers to random sequences of calls with those of a small model.
+// Two groups differ. In the contention tests, many goroutines start runs that lock random sets of
+// resources, from several sessions. They check that no two conflicting grants are active at the
+// same time. The model test compares the answers to random sequences of calls with those of a small
+// model.
 package jobstest

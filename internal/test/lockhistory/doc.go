@@ -43,21 +43,20 @@
 // internal/test/lockingtest tests these.
 //
 // The order by the ledger requires that the clock of the database is not set back during the test.
-// The order by processes only requires one boot.
+// The order by processes requires only that the machine does not restart.
 //
 // # Unknown outcomes
 //
 // The answer to a call may be lost with its connection or its process. Porcupine would leave such a
-// step open until the end of the history, and each such step doubles its search. Three rules are
-// equivalent and avoid that:
+// step open until the end of the history, and each such step doubles its search. Three rules give
+// the same result without open steps:
 //
 //   - An acquire without an answer is ignored. Its lock was not used, and an unused claim explains
 //     nothing.
 //   - A commit without an answer happened if the ledger contains it.
 //   - A lock without a certain release is freed at the earliest time at which its session may have
 //     ended or its release was called, but after its commits. If any order explains the history, so
-//     does the order with this step moved forward to that time: an earlier end blocks no other
-//     lock.
+//     does the same order with this step at that time: an earlier end blocks no other lock.
 //
 // Porcupine needs long to reject a history without a valid order. So the times at which locks were
 // held for certain are compared first. They show nearly all violations.

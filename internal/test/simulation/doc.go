@@ -8,14 +8,13 @@
 //   - Each scheduled time that counts has one final run or record, or is
 //     part of the exact count of a collective record, or is excluded by a
 //     calendar and has no record. No other time has a record.
-//   - A run that is recorded as run has one call per attempt, in the order
-//     of the attempts. A skipped or missed run has no call. No other calls
-//     exist.
+//   - A run whose record says that it started has one call per attempt, in the order of the
+//     attempts. A skipped or missed run has no call. No other calls exist.
 //   - A firing runs again only as the recovery of a lost run, at most as
 //     often as allowed. Each lost run of a job that recovers has its
 //     successor.
-//   - No two conflicting runs acted at the same time, where to act means to
-//     find one's claim. The later one had the larger token.
+//   - No two conflicting runs acted at the same time. A run acts from the call of its handler until
+//     the handler last finds the claim. The later run had the larger token.
 //   - The runs of a job that started in time started in the order of their
 //     scheduled times.
 //   - No run of a paused job started, no run started before its time, none
@@ -23,16 +22,14 @@
 //     before it.
 //   - A group had at most as many concurrent runs as its limits allow, in
 //     the cluster and on each replica.
-//   - The misfire policy for the true cause decided each scheduled time
-//     that was not started in time: a pause, an outage, or no free worker.
-//     In the last case no replica that could start it had a free worker all
-//     the time.
+//   - If a scheduled time was not started in time, the misfire policy for the true cause decided on
+//     it. The cause is a pause, an outage, or that no worker was free. In the last case, each
+//     replica that could start it had no free worker for a part of the time.
 //   - A firing gave up its wait for a lock when its policy says so, and
 //     firings do not accumulate.
-//   - The answers to operators were true: a key is one run with its params,
-//     a cancelled run ended, a released lock stayed released, one of two
-//     concurrent changes of a job won, an added job is active soon, and
-//     nothing of a removed job or on a draining replica starts.
+//   - The answers to operators were true: a key is one run with its params, a cancelled run ended,
+//     a released lock stayed released, and one of two concurrent changes of a job won. An added job
+//     is active soon. No run of a removed job starts, and no run starts on a draining replica.
 //   - Without faults nothing was missed or lost, and each skip names its
 //     blocker.
 //

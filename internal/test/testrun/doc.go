@@ -22,9 +22,9 @@
 // No step relies on a test's own cleanup, because a test binary may be killed or end itself at its
 // timeout. On Linux there are three mechanisms.
 //
-// First, each process dies with the one that started it. The kernel sends it a
-// signal (PR_SET_PDEATHSIG), servers by internal/test/servertest and test binaries by
-// `testrun -bind`, which `go test -exec` runs. This also covers a SIGKILL of
+// First, each process dies with the one that started it. The kernel sends it a signal
+// (PR_SET_PDEATHSIG). For servers, internal/test/servertest requests this signal. For test
+// binaries, `testrun -bind` does, which `go test -exec` runs. This also covers a SIGKILL of
 // testrun.
 //
 // Second, testrun is the subreaper of all processes that its tests start. A process whose parent
