@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -325,23 +326,48 @@ func (s *Store) OpenBackfills(ctx context.Context) ([]storage.OpenBackfill, erro
 // Backfills returns a list of backfills.
 func (s *Store) Backfills(ctx context.Context,
 	f storage.BackfillFilter) ([]storage.Backfill, error) {
-	query, args := selectBackfills+" WHERE true", []any{}
-	narrow := func(column string, value string) {
-		if value != "" {
-			args = append(args, value)
-			query += " AND " + column + " = $" + strconv.Itoa(len(args))
-		}
-	}
-	narrow("b.job", f.Job)
-	narrow("b.state", string(f.State))
-	query += fmt.Sprintf(" ORDER BY b.created_at DESC, b.id DESC LIMIT %d",
-		storage.PageSize(f.Limit))
-	rows, err := s.views.Query(ctx, query, args...)
+	query, args := backfillsQuery(f)
+	rows, err := s.views.Query(ctx, query,
+		append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
 	if err != nil {
 		return nil, wrap("list backfills", err)
 	}
 	backfills, err := pgx.CollectRows(rows, backfillRow)
+	if backwards(f.Before != nil, f.After != nil) {
+		slices.Reverse(backfills)
+	}
 	return backfills, wrap("list backfills", err)
+}
+
+// backfillsQuery returns the query of a page of backfills.
+func backfillsQuery(f storage.BackfillFilter) (string, []any) {
+	query, args := selectBackfills+" WHERE true", []any{}
+	arg := func(v any) string {
+		args = append(args, v)
+		return "$" + strconv.Itoa(len(args))
+	}
+	if f.Job != "" {
+		query += " AND b.job = " + arg(f.Job)
+	}
+	if f.State != "" {
+		query += " AND b.state = " + arg(string(f.State))
+	}
+	if f.Ended {
+		query += " AND b.state <> 'active'"
+	}
+	if f.Before != nil {
+		query += " AND (b.created_at, b.id) < (" + arg(f.Before.CreatedAt) + ", " +
+			arg(f.Before.ID) + ")"
+	}
+	if f.After != nil {
+		query += " AND (b.created_at, b.id) > (" + arg(f.After.CreatedAt) + ", " +
+			arg(f.After.ID) + ")"
+	}
+	order := " ORDER BY b.created_at DESC, b.id DESC"
+	if backwards(f.Before != nil, f.After != nil) {
+		order = " ORDER BY b.created_at, b.id"
+	}
+	return query + order + fmt.Sprintf(" LIMIT %d", storage.PageSize(f.Limit)), args
 }
 
 // Backfill returns one backfill.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -20,9 +21,10 @@ var runsScan = regexp.MustCompile(
 func TestPagesOfHistoryUseAnIndex(t *testing.T) {
 	s := newHarness(t)
 	s.exec(`
-INSERT INTO holdfast.runs (id, job, scheduled_at, state, replica, created_at)
+INSERT INTO holdfast.runs (id, job, scheduled_at, state, replica, created_at, backfill)
 SELECT gen_random_uuid(), 'job ' || n % 50, t,
-    CASE WHEN n % 100 = 0 THEN 'failed' ELSE 'succeeded' END, 'replica ' || n % 3, t
+    CASE WHEN n % 100 = 0 THEN 'failed' ELSE 'succeeded' END, 'replica ' || n % 3, t,
+    CASE WHEN n % 20 = 0 THEN md5((n / 1000)::text)::uuid END
 FROM (SELECT n, timestamptz '2026-01-01' + n * interval '1 second' AS t
     FROM generate_series(1, 20000) n) history`)
 	s.exec("ANALYZE")
@@ -41,6 +43,10 @@ FROM (SELECT n, timestamptz '2026-01-01' + n * interval '1 second' AS t
 		{storage.RunFilter{States: []jobs.State{jobs.Succeeded}}, []string{"runs_created"}},
 		{storage.RunFilter{States: jobs.States()[2:5]},
 			[]string{"runs_created", "runs_unsuccessful", "runs_unsuccessful"}},
+		{storage.RunFilter{Backfill: uuid.New()}, []string{"runs_backfill"}},
+		{storage.RunFilter{Backfill: uuid.New(), Job: "job 7"}, []string{"runs_backfill"}},
+		{storage.RunFilter{Backfill: uuid.New(), States: []jobs.State{jobs.Succeeded}},
+			[]string{"runs_backfill"}},
 	} {
 		for _, c.filter.Before = range []*storage.RunCursor{nil, {CreatedAt: testScheduledAt}} {
 			plan := s.explain(runsQuery(c.filter, nil))

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -264,14 +265,48 @@ func (s *Store) OpenBackfills(ctx context.Context) ([]storage.OpenBackfill, erro
 // Backfills returns a list of backfills.
 func (s *Store) Backfills(ctx context.Context,
 	f storage.BackfillFilter) ([]storage.Backfill, error) {
-	rows, err := backfillsBy(ctx, s.readers, selectBackfills+
-		` WHERE ?1 IN ('', job) AND ?2 IN ('', state)
-    ORDER BY created_at DESC, id DESC LIMIT ?3`, f.Job, f.State, storage.PageSize(f.Limit))
+	query, args := backfillsQuery(f)
+	rows, err := backfillsBy(ctx, s.readers, query, args...)
 	found := make([]storage.Backfill, len(rows))
 	for i := range rows {
 		found[i] = rows[i].Backfill.Backfill
 	}
+	if backwards(f.Before != nil, f.After != nil) {
+		slices.Reverse(found)
+	}
 	return found, wrap("list backfills", err)
+}
+
+// backfillsQuery returns the query of a page of backfills.
+func backfillsQuery(f storage.BackfillFilter) (string, []any) {
+	query, args := selectBackfills+" WHERE true", []any{}
+	arg := func(v any) string {
+		args = append(args, v)
+		return fmt.Sprintf("?%d", len(args))
+	}
+	if f.Job != "" {
+		query += " AND job = " + arg(f.Job)
+	}
+	if f.State != "" {
+		query += " AND state = " + arg(f.State)
+	}
+	if f.Ended {
+		query += " AND state <> 'active'"
+	}
+	if f.Before != nil {
+		query += " AND (created_at, id) < (" + arg(micros(f.Before.CreatedAt)) + ", " +
+			arg(f.Before.ID) + ")"
+	}
+	if f.After != nil {
+		query += " AND (created_at, id) > (" + arg(micros(f.After.CreatedAt)) + ", " +
+			arg(f.After.ID) + ")"
+	}
+	order := " ORDER BY created_at DESC, id DESC"
+	if backwards(f.Before != nil, f.After != nil) {
+		order = " ORDER BY created_at, id"
+	}
+	query += order + " LIMIT " + arg(storage.PageSize(f.Limit))
+	return query, args
 }
 
 // Backfill returns one backfill.

@@ -167,6 +167,7 @@ func runsQuery(f storage.RunFilter) (string, []any, error) {
 // pageOfRuns assembles the parts of a page's query.
 type pageOfRuns struct {
 	arg   func(any) string
+	index string // the index to use, or "" for any
 	where string
 	order string
 	names string // asks for the names of the jobs; "" where a resource is not asked for
@@ -188,6 +189,8 @@ func (q *pageOfRuns) narrow(f storage.RunFilter) {
 			q.arg(micros(time.Now())) + ") = " + q.arg(*f.Later)
 	}
 	if f.Backfill != uuid.Nil {
+		// SQLite would prefer the index of a job or state, which has far more runs
+		q.index = " INDEXED BY holdfast_runs_backfill"
 		q.where += " AND r.backfill = " + q.arg(f.Backfill)
 	}
 	if !f.From.IsZero() {
@@ -209,7 +212,7 @@ func (q *pageOfRuns) narrow(f storage.RunFilter) {
 // ofJobs adds one part for each named job, so that each part scans its own index.
 func (q *pageOfRuns) ofJobs(condition string) string {
 	if q.names == "" {
-		return selectRuns + q.where + condition + q.order
+		return selectRuns + q.index + q.where + condition + q.order
 	}
 	each := "SELECT r.id FROM holdfast_runs r" + q.where + " AND r.job = named.name" + condition +
 		q.order

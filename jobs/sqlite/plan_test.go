@@ -73,8 +73,11 @@ func TestPagesOfHistoryUseAnIndex(t *testing.T) {
 	}{
 		"all": {storage.RunFilter{}, "runs_created"}, "next page": {storage.RunFilter{Before: before}, "runs_created"},
 		"job": {storage.RunFilter{Job: "a"}, "runs_job"}, "replica": {storage.RunFilter{Replica: "r"}, "runs_replica"},
-		"state":          {storage.RunFilter{States: []jobs.State{jobs.Waiting}}, "runs_state"},
-		"states":         {storage.RunFilter{States: []jobs.State{jobs.Waiting, jobs.Running}, Before: before}, "runs_state"},
+		"state":    {storage.RunFilter{States: []jobs.State{jobs.Waiting}}, "runs_state"},
+		"states":   {storage.RunFilter{States: []jobs.State{jobs.Waiting, jobs.Running}, Before: before}, "runs_state"},
+		"backfill": {storage.RunFilter{Backfill: uuid.New()}, "runs_backfill"},
+		"backfill and state": {storage.RunFilter{Backfill: uuid.New(),
+			States: []jobs.State{jobs.Succeeded}}, "runs_backfill"},
 		"job and states": {storage.RunFilter{Job: "a", States: []jobs.State{jobs.Failed, jobs.Lost}}, "runs_"},
 	} {
 		t.Run(name, func(t *testing.T) {

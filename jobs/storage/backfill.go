@@ -97,7 +97,11 @@ type BackfillRequest struct {
 type BackfillFilter struct {
 	Job   string
 	State BackfillState
-	Limit int // 1 to MaxBatch; 0 means 100
+	Ended bool // only backfills that have ended
+	// Before and After give a backfill by its CreatedAt and ID. They select the next and the
+	// previous page, as in RunFilter.
+	Before, After *RunCursor
+	Limit         int // 1 to MaxBatch; 0 means 100
 }
 
 // OpenBackfill is a backfill that is active, or that has ended with runs that do not count yet.

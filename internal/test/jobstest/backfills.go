@@ -367,6 +367,53 @@ var backfillRules = []rule{
 		c.must(err)
 		c.backfillLists(second.ID, first.ID)
 	}},
+	{"backfills are listed in pages, forward and backward", func(c *check) {
+		c.register("h", "a")
+		times, ids := c.pastHours(1), []uuid.UUID{}
+		for range 5 {
+			if len(ids) > 0 {
+				_, err := c.Store.CancelBackfill(c.ctx, action, ids[0])
+				c.must(err)
+			}
+			ids = slices.Insert(ids, 0, c.backfill(times, 1).id)
+		}
+		c.backfillPages(storage.BackfillFilter{}, ids...)
+		c.backfillPages(storage.BackfillFilter{Ended: true}, ids[1:]...)
+		c.backfillPages(storage.BackfillFilter{State: storage.BackfillActive}, ids[0])
+		c.backfillPages(storage.BackfillFilter{State: storage.BackfillActive, Ended: true})
+		c.backfillPages(storage.BackfillFilter{Job: "b"})
+	}},
+	{"runs are selected by their backfill", func(c *check) {
+		c.overlapping()
+		s, times := c.session("one"), c.pastHours(3)
+		other := c.backfill(times, 1)
+		c.advance(other)
+		_, err := c.Store.CancelBackfill(c.ctx, action, other.id)
+		c.must(err)
+		scheduled := request("a", 1)
+		c.finished(scheduled, c.granted(s, scheduled), jobs.Succeeded)
+		b := c.backfill(times, 3)
+		c.advance(b)
+		starts := c.waitingOf(s)
+		c.finished(starts[0], c.granted(s, starts[0]), jobs.Failed)
+		c.granted(s, starts[1])
+		selected := func(f storage.RunFilter, want ...uuid.UUID) {
+			c.Helper()
+			f.Backfill = b.id
+			c.sameRuns(f, want...)
+		}
+		failed, running, waiting := starts[0].Run, starts[1].Run, starts[2].Run
+		selected(storage.RunFilter{}, failed, running, waiting)
+		selected(storage.RunFilter{Job: "a"}, failed, running, waiting)
+		selected(storage.RunFilter{Job: "b"})
+		selected(storage.RunFilter{States: []jobs.State{jobs.Failed}}, failed)
+		selected(storage.RunFilter{States: []jobs.State{jobs.Running, jobs.Waiting}}, running,
+			waiting)
+		selected(storage.RunFilter{Reason: reasons.Backfill}, waiting)
+		all := c.runs(storage.RunFilter{Backfill: b.id})
+		selected(storage.RunFilter{Before: cursorOf(all[0])}, all[1].ID, all[2].ID)
+		selected(storage.RunFilter{After: cursorOf(all[2]), Limit: 1}, all[1].ID)
+	}},
 	{"an invalid request is refused", func(c *check) {
 		c.register("h", "a")
 		times := c.pastHours(2)
@@ -590,6 +637,38 @@ var backfillRules = []rule{
 		c.prune(s, storage.PruneRequest{Keep: atOnce, Limit: 10})
 		c.backfillLists()
 	}},
+}
+
+// backfillPages fails the test unless the filter selects these backfills, and its pages of two have
+// them forward and backward.
+func (c *check) backfillPages(f storage.BackfillFilter, want ...uuid.UUID) {
+	c.Helper()
+	page := func() (ids []uuid.UUID, first, last *storage.RunCursor) {
+		found, err := c.Store.Backfills(c.ctx, f)
+		c.must(err)
+		if len(found) > f.Limit {
+			c.Fatalf("page of %d backfills, want at most %d", len(found), f.Limit)
+		}
+		for i, b := range found {
+			last = &storage.RunCursor{CreatedAt: b.CreatedAt, ID: b.ID}
+			if ids = append(ids, b.ID); i == 0 {
+				first = last
+			}
+		}
+		return ids, first, last
+	}
+	what := fmt.Sprintf("by %+v", f)
+	var forth, back []uuid.UUID
+	f.Limit = 2
+	for ids, _, last := page(); len(ids) > 0; ids, _, last = page() {
+		forth, f.Before = append(forth, ids...), last
+	}
+	f.Before, f.After = nil, &storage.RunCursor{CreatedAt: time.Unix(0, 0)}
+	for ids, first, _ := page(); len(ids) > 0; ids, first, _ = page() {
+		back, f.After = slices.Concat(ids, back), first
+	}
+	equal(c, what+", pages forward", fmt.Sprint(forth), fmt.Sprint(want))
+	equal(c, what+", pages backward", fmt.Sprint(back), fmt.Sprint(want))
 }
 
 // backfillLists fails the test unless the list has exactly these backfills.

@@ -74,14 +74,31 @@ func (s *Store) Backfills(ctx context.Context,
 	defer s.mu.Unlock()
 	var found []storage.Backfill
 	for _, b := range s.backfills {
-		if (f.Job == "" || b.Job == f.Job) && (f.State == "" || b.State == f.State) {
+		if matchesBackfill(f, b.Backfill) {
 			found = append(found, b.Backfill)
 		}
 	}
-	slices.SortFunc(found, func(a, b storage.Backfill) int {
-		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), bytes.Compare(b.ID[:], a.ID[:]))
-	})
-	return found[:min(len(found), storage.PageSize(f.Limit))], nil
+	slices.SortFunc(found, youngerBackfill)
+	limit := min(storage.PageSize(f.Limit), len(found))
+	if f.After != nil && f.Before == nil {
+		return found[len(found)-limit:], nil
+	}
+	return found[:limit], nil
+}
+
+// youngerBackfill is the order of Backfills.
+func youngerBackfill(a, b storage.Backfill) int {
+	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), bytes.Compare(b.ID[:], a.ID[:]))
+}
+
+func matchesBackfill(f storage.BackfillFilter, b storage.Backfill) bool {
+	at := func(c *storage.RunCursor) storage.Backfill {
+		return storage.Backfill{CreatedAt: c.CreatedAt, ID: c.ID}
+	}
+	return (f.Job == "" || b.Job == f.Job) && (f.State == "" || b.State == f.State) &&
+		(!f.Ended || b.State != storage.BackfillActive) &&
+		(f.Before == nil || youngerBackfill(at(f.Before), b) < 0) &&
+		(f.After == nil || youngerBackfill(b, at(f.After)) < 0)
 }
 
 // Backfill implements storage.BackfillHistory.
