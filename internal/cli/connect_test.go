@@ -197,6 +197,7 @@ func TestQuestionsToAServer(t *testing.T) {
 		{"runs", "--replica", "web-1", "-n", "1"}, {"runs", "--state", "waiting,running"},
 		{"runs", ended}, {"runs", ended, "-o", "json"}, {"runs", ended, "--attempt", "1"},
 		{"runs", ended, "--attempt", "7"}, {"runs", unknown}, {"runs", "x"},
+		{"runs", "--backfill", unknown}, {"runs", "--backfill", "x"},
 		{"runs", "--state", "asleep"}, {"runs", "-n", "0"}, {"runs", "--job", "nightyl"},
 		{"logs", ended}, {"logs", "-f", ended}, {"logs", unknown}, {"logs", ended, "-o", "json"},
 		{"locks"}, {"locks", "-o", "json"}, {"replicas"}, {"replicas", "-o", "wide"},

@@ -22,7 +22,7 @@ import (
 func (c *commandLine) runsCommand() *cobra.Command {
 	var filter storage.RunFilter
 	var states []string
-	var since, until string
+	var since, until, backfill string
 	var attempt int
 	cmd := remotely(&cobra.Command{
 		Use:   "runs [RUN]",
@@ -46,6 +46,13 @@ func (c *commandLine) runsCommand() *cobra.Command {
 				return fmt.Errorf("-n: expected 1 to %d, found %d", storage.MaxBatch, filter.Limit)
 			}
 			var err error
+			if backfill != "" {
+				if filter.Backfill, err = uuid.Parse(backfill); err != nil ||
+					filter.Backfill == uuid.Nil {
+					return fmt.Errorf("--backfill: expected the id of a backfill, found %q",
+						backfill)
+				}
+			}
 			if filter.From, err = timeFlag("since", since); err != nil {
 				return err
 			}
@@ -72,6 +79,7 @@ func (c *commandLine) runsCommand() *cobra.Command {
 	})
 	cmd.Flags().StringVar(&filter.Job, "job", "", "only runs of this `job`")
 	cmd.Flags().StringVar(&filter.Replica, "replica", "", "only runs on this `replica`")
+	cmd.Flags().StringVar(&backfill, "backfill", "", "only runs of the `backfill` with this id")
 	cmd.Flags().StringSliceVar(&states, "state", nil, "only runs in this `state`; can be repeated")
 	cmd.Flags().IntVarP(&filter.Limit, "count", "n", 50, "maximum `number` of runs")
 	cmd.Flags().IntVar(&attempt, "attempt", 0,
@@ -81,6 +89,7 @@ func (c *commandLine) runsCommand() *cobra.Command {
 	cmd.Flags().StringVar(&until, "until", "", "only runs that were created before this `time`")
 	c.completesFlag(cmd, "job", jobsIn)
 	c.completesFlag(cmd, "replica", replicasIn)
+	c.completesFlag(cmd, "backfill", backfillsIn(""))
 	completesOf(cmd, "state", stateNames())
 	return c.completes(cmd, runsIn())
 }

@@ -98,6 +98,9 @@ func (c *Client) Replicas(ctx context.Context) ([]admin.Replica, error) {
 func (c *Client) Runs(ctx context.Context, f storage.RunFilter) ([]storage.Record, error) {
 	query := set(url.Values{}, "job", f.Job, "replica", f.Replica, "from", instant(f.From),
 		"until", instant(f.Until))
+	if f.Backfill != uuid.Nil {
+		query.Set("backfill", f.Backfill.String())
+	}
 	for _, state := range f.States {
 		query.Add("state", string(state))
 	}
