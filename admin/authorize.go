@@ -105,8 +105,21 @@ func filteredJobs(_ base, _ context.Context, r *http.Request) (permission.Target
 	return permission.Target{Kind: permission.Everything}, nil
 }
 
-// filteredRuns is the job of the filter, or everything.
+// filteredRuns is the job of the filter, or of its backfill, or everything.
 func filteredRuns(s base, ctx context.Context, r *http.Request) (permission.Target, error) {
+	query := r.URL.Query()
+	if text := query.Get("backfill"); text != "" && query.Get("job") == "" {
+		id, err := readBackfillID(text)
+		if err != nil {
+			return permission.Target{}, err
+		}
+		return operations.BackfillTarget(ctx, s.options.Store, id)
+	}
+	return filteredBackfills(s, ctx, r)
+}
+
+// filteredBackfills is the job of the filter, or everything.
+func filteredBackfills(s base, ctx context.Context, r *http.Request) (permission.Target, error) {
 	if job := r.URL.Query().Get("job"); job != "" {
 		return operations.JobTarget(ctx, s.options.Store, job)
 	}

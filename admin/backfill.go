@@ -15,21 +15,37 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
+// backfillParams are the parameters of a list of backfills.
+func backfillParams() []string { return []string{"job", "state", "limit", "before", "after"} }
+
+// backfillCursors page from the newest to the oldest.
+func backfillCursors() param.Cursors { return param.Cursors{Next: "before", Previous: "after"} }
+
+func backfillCursor(b storage.Backfill) string { return param.EncodeCursor(b.CreatedAt, b.ID) }
+
 func (s backfillPages) backfillsJSON(w http.ResponseWriter, r *http.Request) {
 	pages.Answer(s.Site, w, r, func(ctx context.Context) ([]storage.Backfill, error) {
-		p, err := param.Read(r, "job", "state", "limit")
+		p, err := param.Read(r, backfillParams()...)
 		if err != nil {
 			return nil, err
 		}
-		filter, err := readBackfillFilter(p)
+		filter, err := readBackfillFilter(p, defaultRuns)
 		if err != nil {
 			return nil, err
 		}
-		return s.options.Store.Backfills(ctx, filter)
+		list, err := s.options.Store.Backfills(ctx, filter)
+		if err == nil && len(list) > 0 {
+			full := len(list) == filter.Limit // there may be more
+			back := filter.After != nil && filter.Before == nil
+			param.SetLinks(w, p.Pager(r.URL.EscapedPath(), backfillCursors(),
+				backfillCursor(list[0]), backfillCursor(list[len(list)-1]), back || full,
+				filter.Before != nil || back && full))
+		}
+		return append([]storage.Backfill{}, list...), err // never null
 	})
 }
 
-func readBackfillFilter(p param.Set) (f storage.BackfillFilter, err error) {
+func readBackfillFilter(p param.Set, limit int) (f storage.BackfillFilter, err error) {
 	if f.Job, err = p.Text("job"); err != nil {
 		return f, err
 	}
@@ -39,7 +55,13 @@ func readBackfillFilter(p param.Set) (f storage.BackfillFilter, err error) {
 	if f.State, err = param.OneOf(p, "state", storage.BackfillStates()); err != nil {
 		return f, err
 	}
-	f.Limit, err = p.Limit(defaultRuns)
+	if f.Limit, err = p.Limit(limit); err != nil {
+		return f, err
+	}
+	if f.Before, err = p.Cursor("before"); err != nil {
+		return f, err
+	}
+	f.After, err = p.Cursor("after")
 	return f, err
 }
 

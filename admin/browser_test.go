@@ -36,7 +36,7 @@ func screens() []screen { return browsertest.Screens() }
 func mainPages() []string {
 	return []string{
 		"contention", "stale", "locks", "timeline", "contention-matrix", "upcoming",
-		"jobs", "job", "explain", "runs", "grid", "agenda", "search", "run-failed", "replicas", "audit", "webhooks",
+		"jobs", "job", "explain", "runs", "backfills", "backfill", "grid", "agenda", "search", "run-failed", "replicas", "audit", "webhooks",
 		"trigger-wrong-params", "release",
 	}
 }

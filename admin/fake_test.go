@@ -41,6 +41,7 @@ type history struct {
 	typical  map[string]storage.Typical // of jobs without an entry: computed from runs
 	restart  []storage.Restart
 	audit    []storage.Audited
+	backfill []storage.Backfill // the youngest first
 
 	mu         sync.Mutex // guards the fields below, because pages send queries concurrently
 	filters    []storage.RunFilter
@@ -106,6 +107,7 @@ func (h *history) Runs(_ context.Context, f storage.RunFilter) ([]storage.Record
 			f.Job != "" && run.Job != f.Job,
 			f.Replica != "" && run.Replica != f.Replica,
 			f.Reason != "" && run.Reason != f.Reason,
+			f.Backfill != uuid.Nil && run.Backfill != f.Backfill,
 			f.Later != nil && run.StartsLater(noon) != *f.Later,
 			!f.From.IsZero() && run.CreatedAt.Before(f.From),
 			!f.Until.IsZero() && !run.CreatedAt.Before(f.Until),

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -110,8 +111,8 @@ func pageStates() []galleryState {
 		staleState("jobs-stale", busy(), "/jobs", "every 5 minutes"),
 
 		{name: "job", options: busy(), path: "/jobs/rollup-sales",
-			has: []string{"Duration", "at the median", "Saved state",
-				"81244", "Next scheduled times", "every 5 minutes", "Outcomes",
+			has: []string{"Duration", "at the median", "Saved state", "Last backfill",
+				"All backfills of this job", "81244", "Next scheduled times", "every 5 minutes", "Outcomes",
 				"public/sales_rollup"}},
 		{name: "job-paused", options: busy(), path: "/jobs/report%2Fmonthly",
 			has: []string{"The group <bdi>reports</bdi> is paused", "the quarter is being closed"}},
@@ -146,6 +147,45 @@ func pageStates() []galleryState {
 		{name: "runs-down", options: down(), path: "/runs", status: http.StatusServiceUnavailable,
 			has: []string{"does not answer"}},
 		staleState("runs-stale", contention(), "/runs", "its replica was lost"),
+
+		{name: "backfills", options: backfilled(), path: "/backfills", has: []string{
+			"Active backfills", "Ended backfills", "rollup-sales", "by <bdi>ann</bdi>",
+			"new prices", "120 left out", "its job was removed", ">Cancel backfill<"}},
+		{name: "backfills-filtered", options: backfilled(),
+			path: "/backfills?job=sync-vendors&state=cancelled",
+			has:  []string{"cancelled by bob", "Clear filters"}},
+		{name: "backfills-many", options: manyBackfills(), path: "/backfills",
+			has: []string{"All active backfills", `rel="next"`}},
+		{name: "backfills-none", options: backfilled(), path: "/backfills?job=nobody",
+			has: []string{"No backfills match."}},
+		{name: "backfills-empty", options: empty(), path: "/backfills",
+			has: []string{"No backfills yet.", "scheduler backfill JOB --from TIME --to TIME"}},
+		{name: "backfills-hostile", options: hostile(), path: "/backfills",
+			has: []string{"&lt;script&gt;"}},
+		{name: "backfills-down", options: down(), path: "/backfills",
+			status: http.StatusServiceUnavailable, has: []string{"does not answer"}},
+		staleState("backfills-stale", backfilled(), "/backfills", "Active backfills"),
+		{name: "backfill", options: backfilled(), path: backfillAddress(activeBackfill),
+			has: []string{"139 of 216 done", "Unsuccessful runs", "All runs of this backfill",
+				"Cancel backfill", "Handled until"}},
+		{name: "backfill-paused", options: actionOptions(backfilled(), paused(storage.Target{
+			Kind: storage.TargetJob, Name: "rollup-sales"}, "the quarter is being closed")),
+			path: backfillAddress(activeBackfill),
+			has:  []string{"The job is paused", "The backfill continues after the resume."}},
+		{name: "backfill-ended", options: backfilled(), path: backfillAddress(endedBackfill),
+			has: []string{"The backfill was cancelled", "190 not handled",
+				"The backfill added no runs."}},
+		{name: "backfill-hostile", options: hostile(), path: backfillAddress(activeBackfill),
+			has: []string{"&lt;script&gt;"}},
+		{name: "backfill-unknown", options: backfilled(), path: backfillAddress(1),
+			status: http.StatusNotFound, has: []string{": not found"}},
+		staleState("backfill-stale", backfilled(), backfillAddress(activeBackfill),
+			"139 of 216 done"),
+		{name: "runs-of-backfill", options: backfilled(),
+			path: param.RunsOfBackfillPath(id(activeBackfill)),
+			has:  []string{"backfill: …", ">backfill</span>"}},
+		{name: "run-of-backfill", options: backfilled(), path: param.RunPath(id(700)),
+			has: []string{"Added by backfill", backfillAddress(activeBackfill)}},
 
 		{name: "grid", options: night(), path: "/grid", has: []string{
 			"a column is 30 min", `class="cell skipped"`, `class="cell running"`, "6 of 13",

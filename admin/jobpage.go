@@ -37,6 +37,8 @@ type JobDetail struct {
 	Recent []storage.Record `json:"recent"` // last runs, newest first
 	// outcomes of the last 30 days, most frequent first
 	Tallies []storage.Tally `json:"outcomes_30_days"`
+	// its active backfill, or else the last one
+	Backfill *storage.Backfill `json:"last_backfill,omitempty"`
 	// state that its runs save for the next run
 	Saved json.RawMessage `json:"saved_state,omitempty"`
 	// the job was just added, and no replica has registered it yet
@@ -123,6 +125,14 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 	}
 	d.Tallies = append([]storage.Tally{}, tallies...)
 	cluster.SortTallies(d.Tallies)
+	// an active backfill is the youngest of its job
+	last, err := r.Store.Backfills(ctx, storage.BackfillFilter{Job: name, Limit: 1})
+	if err != nil {
+		return d, fmt.Errorf("backfills of job %q: %w", words.Cut(name, 200), err)
+	}
+	if len(last) > 0 {
+		d.Backfill = &last[0]
+	}
 	if r.progress == nil {
 		return d, nil
 	}

@@ -177,6 +177,7 @@ func describedOperations() map[string]operation {
 				text("replica", "Of this replica."),
 				text("resource",
 					"Of jobs that lock this table or resource, or a related one."),
+				{"backfill", "Of this backfill.", object{"type": "string", "format": "uuid"}},
 				timestamp("from", "Created at this time or later."),
 				timestamp("until", "Created before this time."),
 				limit(defaultRuns),
@@ -219,7 +220,9 @@ func describedOperations() map[string]operation {
 		"GET /api/v1/backfills": {summary: "Backfills, newest first.",
 			answer: reflect.TypeFor[[]storage.Backfill](), query: []parameter{
 				text("job", "Of this job."),
-				someOf("state", "In this state.", storage.BackfillStates()), limit(defaultRuns)}},
+				someOf("state", "In this state.", storage.BackfillStates()), limit(defaultRuns),
+				text("before", "The page after the backfill that a Link header names."),
+				text("after", "The page before it.")}, lists: true},
 		"GET /api/v1/backfills/{id}": {summary: "A backfill with its progress.",
 			answer: reflect.TypeFor[storage.Backfill]()},
 		"GET /api/v1/jobs/{name}/backfill": {summary: "What a backfill of the job would do now: " +
@@ -406,6 +409,8 @@ func permissionTarget(r route) string {
 	case kind == "jobs":
 		return "the group of the filter, without one everything"
 	case kind == "runs":
+		return "the job of the filter or of its backfill, without one everything"
+	case kind == "backfills":
 		return "the job of the filter, without one everything"
 	case kind == "something" && r.method == http.MethodPost:
 		return "what the body names"

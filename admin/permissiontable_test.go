@@ -40,6 +40,10 @@ func expectedNeeds() map[string]expectedNeed {
 		"GET /grid":                                {"view", "jobs"},
 		"GET /runs/{id}":                           {"view", "run"},
 		"GET /runs/{id}/log":                       {"view_output", "run"},
+		"GET /backfills":                           {"view", "backfills"},
+		"GET /backfills/{id}":                      {"view", "backfill"},
+		"GET /backfills/{id}/cancel":               {"cancel", "backfill"},
+		"POST /backfills/{id}/cancel":              {"cancel", "backfill"},
 		"GET /search":                              {"view", "everything"},
 		"GET /replicas":                            {"view", "everything"},
 		"GET /audit":                               {"view", "everything"},
@@ -96,7 +100,7 @@ func expectedNeeds() map[string]expectedNeed {
 		"GET /api/v1/runs/{id}/attempts/{attempt}": {"view", "run"},
 		"GET /api/v1/search":                       {"view", "everything"},
 		"GET /api/v1/replicas":                     {"view", "everything"},
-		"GET /api/v1/backfills":                    {"view", "runs"},
+		"GET /api/v1/backfills":                    {"view", "backfills"},
 		"GET /api/v1/backfills/{id}":               {"view", "backfill"},
 		"GET /api/v1/jobs/{name}/backfill":         {"view", "job"},
 		"POST /api/v1/jobs/{name}/backfill":        {"trigger", "job"},
@@ -133,7 +137,8 @@ func targetKind(n need) string {
 	name := runtime.FuncForPC(reflect.ValueOf(n.target).Pointer()).Name()
 	return map[string]string{"something": "something", "jobOf": "job", "runOf": "run",
 		"groupOf": "group", "resourceOf": "resource", "filteredJobs": "jobs",
-		"filteredRuns": "runs", "backfillOf": "backfill"}[name[strings.LastIndex(name, ".")+1:]]
+		"filteredRuns": "runs", "filteredBackfills": "backfills",
+		"backfillOf": "backfill"}[name[strings.LastIndex(name, ".")+1:]]
 }
 
 // Which part of the cluster an address is about. The role sales has permissions on the inside.
@@ -174,9 +179,14 @@ func addressesOf(s *Server, path, kind string) map[string]string {
 	case "jobs":
 		return map[string]string{path: aboutEverything, query("group", "sales"): aboutInside,
 			query("group", "finance"): aboutOutside}
-	case "runs":
+	case "backfills":
 		return map[string]string{path: aboutEverything, query("job", "rollup-sales"): aboutInside,
 			query("job", "sync-vendors"): aboutOutside}
+	case "runs":
+		return map[string]string{path: aboutEverything, query("job", "rollup-sales"): aboutInside,
+			query("job", "sync-vendors"):                   aboutOutside,
+			query("backfill", id(activeBackfill).String()): aboutInside,
+			query("backfill", id(endedBackfill).String()):  aboutOutside}
 	}
 	return map[string]string{addressOf(s, path): kind}
 }

@@ -33,7 +33,8 @@ func addressOf(s *Server, path string) string {
 		return locks.ReleasePath("public/orders", 1810)
 	case "/api/v1/jobs/{name}/backfill":
 		return "/api/v1/jobs/rollup-sales/backfill"
-	case "/api/v1/backfills/{id}", "/api/v1/backfills/{id}/cancel":
+	case "/api/v1/backfills/{id}", "/api/v1/backfills/{id}/cancel", "/backfills/{id}",
+		"/backfills/{id}/cancel":
 		return strings.Replace(path, "{id}", id(activeBackfill).String(), 1)
 	}
 	return strings.NewReplacer("{$}", "", "{name}", "rollup-sales", "{id}", id(10).String(),

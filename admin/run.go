@@ -31,8 +31,8 @@ const (
 
 // runParams are the parameters of a list of runs.
 func runParams() []string {
-	return []string{"job", "state", "reason", "replica", "resource", "from", "until", "limit",
-		"before", "after"}
+	return []string{"job", "state", "reason", "replica", "resource", "backfill", "from", "until",
+		"limit", "before", "after"}
 }
 
 func (s runPages) runsJSON(w http.ResponseWriter, r *http.Request) {
@@ -80,13 +80,13 @@ func (v *runsView) OtherTimes() bool {
 
 // runFields are the submitted fields of the filter.
 type runFields struct {
-	Job, Reason, Replica, Resource, From, Until string
-	States                                      []string
+	Job, Reason, Replica, Resource, Backfill, From, Until string
+	States                                                []string
 }
 
 // Any reports whether a filter is set.
 func (f runFields) Any() bool {
-	return f.Job+f.Reason+f.Replica+f.Resource+f.From+f.Until != "" || len(f.States) > 0
+	return f.Job+f.Reason+f.Replica+f.Resource+f.Backfill+f.From+f.Until != "" || len(f.States) > 0
 }
 
 // AllReasons lists the reasons for the form.
@@ -139,6 +139,9 @@ func newRunFields(p param.Set, f storage.RunFilter) runFields {
 	fields := runFields{
 		Job: f.Job, Reason: string(f.Reason), Replica: f.Replica, Resource: p.Get("resource"),
 		From: param.FieldTime(f.From), Until: param.FieldTime(f.Until),
+	}
+	if f.Backfill != uuid.Nil {
+		fields.Backfill = f.Backfill.String()
 	}
 	for _, state := range f.States {
 		fields.States = append(fields.States, string(state))
@@ -235,6 +238,11 @@ func (r *reader) runFilter(ctx context.Context, p param.Set,
 	if f.Resource, err = p.Resource("resource"); err != nil {
 		return f, err
 	}
+	if text := p.Get("backfill"); text != "" {
+		if f.Backfill, err = readBackfillID(text); err != nil {
+			return f, err
+		}
+	}
 	if f.From, err = p.Time("from"); err != nil {
 		return f, err
 	}
@@ -249,6 +257,16 @@ func (r *reader) runFilter(ctx context.Context, p param.Set,
 	}
 	f.After, err = r.cursor(ctx, p, "after")
 	return f, err
+}
+
+// readBackfillID parses the id of a backfill, which is not the nil UUID.
+func readBackfillID(text string) (uuid.UUID, error) {
+	id, err := uuid.Parse(text)
+	if err != nil || id == uuid.Nil {
+		return id, param.Errorf("backfill is %q, expected a backfill's id, a UUID",
+			words.Cut(text, 100))
+	}
+	return id, nil
 }
 
 // readStates parses states, repeated or separated by commas.

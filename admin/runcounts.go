@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/holdfast-dev/holdfast/admin/internal/charts"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -26,8 +28,8 @@ type runCounts struct {
 // countable returns the time whose runs the store has counted, if the list has no other filter than
 // time and states and shows its first page.
 func countable(f storage.RunFilter, now time.Time) (from, until time.Time, ok bool) {
-	if f.Job != "" || f.Replica != "" || f.Reason != "" || f.Resource != nil || f.Before != nil ||
-		f.After != nil || f.From.IsZero() {
+	if f.Job != "" || f.Replica != "" || f.Reason != "" || f.Resource != nil ||
+		f.Backfill != uuid.Nil || f.Before != nil || f.After != nil || f.From.IsZero() {
 		return from, until, false
 	}
 	if from, until = f.From, f.Until; until.IsZero() {

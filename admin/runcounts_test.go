@@ -43,6 +43,7 @@ func TestTabsCountRuns(t *testing.T) {
 		t.Error("page lacks the total")
 	}
 	for _, path := range []string{"/runs", lastHour + "&job=merge-events",
+		lastHour + "&backfill=" + id(activeBackfill).String(),
 		"/runs?from=2026-03-14T02%3A07%3A00Z", "/runs?from=2026-02-01T00%3A00%3A00Z"} {
 		if body := get(t, handler, path).Body.String(); strings.Contains(body, `class="n `) ||
 			strings.Contains(body, "Ended runs over time") {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
@@ -107,6 +108,7 @@ func filterChips(p param.Set, f runFields, tabs []runLink) []chip {
 		add("reason", f.Reason, "reason: "+words.ShortReason(jobs.Reason(f.Reason)))
 	}
 	add("replica", f.Replica, "replica: "+f.Replica)
+	add("backfill", f.Backfill, "backfill: "+pages.Short(f.Backfill))
 	if !slices.ContainsFunc(tabs, func(l runLink) bool { return l.Here }) {
 		states := strings.ReplaceAll(strings.Join(f.States, ", "), "_", " ")
 		add("state", states, "state: "+states)

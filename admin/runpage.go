@@ -41,6 +41,7 @@ type step struct {
 	After string // time since the previous step
 	Why   string
 	State string // CSS class
+	Path  string // of the page about it, or ""
 }
 
 func (s runPages) runPage(w http.ResponseWriter, r *http.Request) {
@@ -145,7 +146,7 @@ func steps(r storage.Record, attempts []storage.RunAttempt, granted, locked time
 		list = append(list, step{At: at, What: what, Why: why, State: state})
 	}
 	if !r.State.Final() || r.StartedAt != nil || records.Ended(r).After(r.CreatedAt) {
-		add(r.CreatedAt, recordedWords(r), "", "")
+		list = append(list, recordedStep(r))
 	}
 	if r.Waited != nil {
 		add(r.Waited.Since, "Waited", words.Blocked(&r.Waited.Blocker, "was held by"), "waiting")
@@ -207,16 +208,18 @@ func inOrder(list []step, over bool) []step {
 	return list
 }
 
-func recordedWords(r storage.Record) string {
+func recordedStep(r storage.Record) step {
+	recorded := step{At: r.CreatedAt, What: "Recorded"}
 	switch {
 	case r.Recovery > 0:
-		return fmt.Sprintf("Recovery %d of the firing", r.Recovery)
+		recorded.What = fmt.Sprintf("Recovery %d of the firing", r.Recovery)
 	case r.Backfill != uuid.Nil:
-		return "Added by backfill " + r.Backfill.String()
+		recorded.What = "Added by backfill " + r.Backfill.String()
+		recorded.Path = param.BackfillPath(r.Backfill)
 	case r.Replica != "":
-		return "Registered by " + words.Cut(r.Replica, 100)
+		recorded.What = "Registered by " + words.Cut(r.Replica, 100)
 	}
-	return "Recorded"
+	return recorded
 }
 
 func startedWords(r storage.Record) string {

@@ -35,6 +35,9 @@ func options(h *history) Options {
 			h.jobs = append(h.jobs, job(run.Job, ""))
 		}
 	}
+	if h.backfill == nil && len(h.jobs) > 0 {
+		h.backfill = backfills()
+	}
 	return Options{
 		Operations:     operations.New(operations.Options{Control: auditOf{history: h}}),
 		ScheduledTimes: h.scheduledTimes, Progress: h,
@@ -229,6 +232,13 @@ func hostile() Options {
 			1)},
 	}
 	h.replicas[0].Version = script
+	evil := backfills()[0]
+	evil.Job, evil.CreatedBy, evil.Reason = name, script+strings.Repeat("z", 200),
+		script+reversing+strings.Repeat(" why", 200)
+	gone := evil
+	gone.ID, gone.State, gone.Detail = id(endedBackfill), storage.BackfillStopped, evil.Reason
+	gone.EndedAt = pointer(noon)
+	h.backfill = []storage.Backfill{evil, gone}
 	o := options(h)
 	o.Advisory = &advisory{err: errors.New("dial " + reversing + script)}
 	o.Replica, o.Version = script, script

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/holdfast-dev/holdfast/admin/internal/charts"
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
@@ -68,12 +70,19 @@ func NewTemplates() (*Templates, error) {
 		"prefix":         words.Prefix,
 		"indent":         words.Indented,
 		"hops":           newHops,
+		"backfills":      newBackfillList,
+		"backfill":       newBackfillAt,
+		"backfillClass":  backfillClass,
+		"ofBackfill":     func(r storage.Record) bool { return r.Backfill != uuid.Nil },
+		"progress":       charts.NewProgress,
 		"first":          firstRuns,
 		"histogram":      charts.NewHistogram,
 		"plot":           charts.NewPlot,
 		"strip":          charts.NewStrip,
 		"words":          words.ShortReason,
 		"jobPath":        param.JobPath,
+		"backfillPath":   param.BackfillPath,
+		"backfillsPath":  param.BackfillsPath,
 		"sections":       sections,
 		"themes":         themes,
 		"zones":          zones,

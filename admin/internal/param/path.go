@@ -38,13 +38,35 @@ func AgainPath(u storage.Undelivered) string {
 	return Address("/webhooks/"+u.ID.String()+"/again", url.Values{"run": {u.Run.String()}})
 }
 
+// BackfillPath returns the address of a backfill's page.
+func BackfillPath(id uuid.UUID) string { return "/backfills/" + id.String() }
+
+// BackfillsPath returns the list of the backfills of a job.
+func BackfillsPath(job string) string {
+	return Address("/backfills", url.Values{"job": {job}})
+}
+
+// RunsOfBackfillPath returns the list of the runs of a backfill, in these states if there are any.
+func RunsOfBackfillPath(id uuid.UUID, states ...jobs.State) string {
+	query := url.Values{"backfill": {id.String()}}
+	if len(states) > 0 {
+		query.Set("state", joined(states))
+	}
+	return Address("/runs", query)
+}
+
 // RunsPath returns the list of the runs in these states that were created at from or later and
 // before until.
 func RunsPath(states []jobs.State, from, until time.Time) string {
+	return Address("/runs", url.Values{"state": {joined(states)},
+		"from": {from.UTC().Format(time.RFC3339)}, "until": {until.UTC().Format(time.RFC3339)}})
+}
+
+// joined returns states as the value of a parameter.
+func joined(states []jobs.State) string {
 	names := make([]string, len(states))
 	for i, state := range states {
 		names[i] = string(state)
 	}
-	return Address("/runs", url.Values{"state": {strings.Join(names, ",")},
-		"from": {from.UTC().Format(time.RFC3339)}, "until": {until.UTC().Format(time.RFC3339)}})
+	return strings.Join(names, ",")
 }
