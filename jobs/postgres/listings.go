@@ -101,6 +101,9 @@ func jobsQuery(f storage.JobFilter, pauses []storage.Pause) (string, []any) {
 		return fmt.Sprintf("$%d", len(args))
 	}
 	where := " WHERE true"
+	if f.Names != nil {
+		where += " AND j.name = ANY(" + arg(f.Names) + ")"
+	}
 	if f.Text != "" {
 		text := `lower(` + arg(f.Text) + `::text COLLATE "C")`
 		where += ` AND (strpos(lower(j.name), ` + text + `) > 0

@@ -108,6 +108,13 @@ func jobsQuery(f storage.JobFilter, pauses []storage.Pause) (string, []any, erro
 		return fmt.Sprintf("?%d", len(args))
 	}
 	where := " WHERE true"
+	if f.Names != nil {
+		names, err := encode(f.Names)
+		if err != nil {
+			return "", nil, err
+		}
+		where += " AND j.name IN (SELECT value FROM json_each(" + arg(names) + "))"
+	}
 	if f.Text != "" {
 		text := "lower(" + arg(f.Text) + ")"
 		where += " AND (instr(lower(j.name), " + text + ") > 0 OR instr(lower(d.description), " +

@@ -12,7 +12,8 @@ import (
 
 // JobFilter narrows the list of jobs. Zero fields do not filter.
 type JobFilter struct {
-	Text   string // part of its name or its description; upper and lower case are equal
+	Names  []string // only jobs with these names, at most MaxBatch; nil: any
+	Text   string   // part of its name or its description; upper and lower case are equal
 	Group  string
 	Source Source
 	// State selects jobs by their runs. For Waiting and Running the job has such a run. For final

@@ -196,6 +196,9 @@ var listingRules = []rule{
 			{storage.JobFilter{State: jobs.Lost}, ""},
 			{storage.JobFilter{State: jobs.Failed, Text: "stock"}, ""},
 			{storage.JobFilter{Limit: 2}, "export prune"},
+			{storage.JobFilter{Names: []string{"prune", "nobody", "export"}}, "export prune"},
+			{storage.JobFilter{Names: []string{"prune", "export"}, State: jobs.Waiting}, "prune"},
+			{storage.JobFilter{Names: []string{}}, ""},
 		} {
 			equal(c, fmt.Sprintf("jobs by %+v", l.filter), strings.Join(c.listed(l.filter), " "),
 				l.want)

@@ -44,8 +44,9 @@ func (s *Store) ListJobs(ctx context.Context, f storage.JobFilter) ([]storage.Jo
 func (s *Store) lists(f storage.JobFilter, v storage.JobView) bool {
 	lower := strings.ToLower(f.Text)
 	switch {
-	case !strings.Contains(strings.ToLower(v.Name), lower) &&
-		!strings.Contains(strings.ToLower(v.Description), lower),
+	case f.Names != nil && !slices.Contains(f.Names, v.Name),
+		!strings.Contains(strings.ToLower(v.Name), lower) &&
+			!strings.Contains(strings.ToLower(v.Description), lower),
 		f.Group != "" && v.Group != f.Group, f.Source != "" && v.Source != f.Source,
 		f.After != "" && v.Name <= f.After, f.Before != "" && v.Name >= f.Before,
 		f.Paused != nil && *f.Paused != (len(v.Pauses) > 0):
