@@ -1,6 +1,11 @@
 package admin
 
-import "github.com/holdfast-dev/holdfast/admin/internal/pages"
+import (
+	"context"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/pages"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
+)
 
 // base is what handlers share.
 type base struct {
@@ -19,6 +24,7 @@ type (
 	auditPages    struct{ base }
 	webhookPages  struct{ base }
 	backfillPages struct{ base }
+	bulkPages     struct{ base }
 	probes        struct{ base }
 )
 
@@ -26,6 +32,15 @@ type (
 type eventPages struct {
 	base
 	hub *hub // nil: no events
+}
+
+// bulkAllowed returns the actions that a list offers for selected rows. A page of a store that does
+// not answer offers none.
+func (s base) bulkAllowed(ctx context.Context, f *pages.Frame) permission.Allowed {
+	if s.options.Operations == nil || f.Error != "" {
+		return permission.Allowed{}
+	}
+	return pages.AllowedOnSome(ctx)
 }
 
 func (s *Server) base() base { return base{s.site, s.reader, &s.options} }

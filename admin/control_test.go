@@ -39,7 +39,9 @@ type control struct {
 	drained map[uuid.UUID]bool
 	ended   []storage.ReleaseRequest
 	inside  bool // whether holders are inside transactions
-	reloads []storage.Action
+	// diesAfter is the number of actions after which the store does not answer; 0: it answers
+	diesAfter int
+	reloads   []storage.Action
 	// badConfig is the error of a reload; nil: it succeeds
 	badConfig error
 	hooks     []storage.Undelivered
@@ -70,6 +72,9 @@ func (c *control) record(a storage.Action, action, target string) (again bool, e
 		Client: a.Client, RequestID: a.RequestID, Replica: a.Replica,
 		Action: action, Target: target, Reason: a.Reason,
 	}}, c.audit...)
+	if c.diesAfter == len(c.actions) {
+		c.history.err = down().Store.(*history).err
+	}
 	return false, nil
 }
 

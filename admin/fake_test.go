@@ -138,7 +138,8 @@ func (h *history) ListJobs(_ context.Context, f storage.JobFilter) ([]storage.Jo
 	var found []storage.JobView
 	last := h.lastRuns()
 	for i := range h.jobs {
-		if j := &h.jobs[i]; f.Group != "" && j.Group != f.Group ||
+		if j := &h.jobs[i]; f.Names != nil && !slices.Contains(f.Names, j.Name) ||
+			f.Group != "" && j.Group != f.Group ||
 			f.After != "" && j.Name <= f.After || f.Before != "" && j.Name >= f.Before {
 			continue
 		}

@@ -27,12 +27,15 @@ type actionPage[T any] struct {
 	section  string
 	title    string   // if the store did not answer
 	params   []string // of the address
+	lists    []string // params that may be repeated
 	fields   []string // of the form, beside the common ones
 	// load queries what the action would affect.
 	load func(ctx context.Context, p cluster.Snapshot) (T, error)
 	// form completes the form. Known is nil if the store did not answer.
 	form func(f *form, known *T)
 	do   func(ctx context.Context, a storage.Action, sent url.Values) (outcome, error)
+	// unbounded says that do bounds its queries itself.
+	unbounded bool
 }
 
 // outcome is the redirect after an action, and the notice to show there.
@@ -55,6 +58,7 @@ type form struct {
 	ErrorText string
 	Advice    string
 	Problems  []operations.SpecProblem
+	Results   []bulkResult // of a bulk action that was not done on all items
 
 	sent url.Values // nil for a GET
 	err  error      // why the action was not done
@@ -84,7 +88,8 @@ func answerAction[T any](s base, w http.ResponseWriter, r *http.Request, d actio
 		s.Refuse(w, r, http.StatusNotImplemented, errNoActions.Error())
 		return
 	}
-	if err := param.Only(r, append(slices.Clip(d.params), "refresh")...); err != nil {
+	if err := param.OnlyWith(r, d.lists, append(slices.Clip(d.params),
+		"refresh")...); err != nil {
 		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
@@ -99,7 +104,11 @@ func answerAction[T any](s base, w http.ResponseWriter, r *http.Request, d actio
 		return
 	}
 	var done outcome
-	err = s.Queries.Run(r.Context(), func(ctx context.Context) (err error) {
+	run := s.Queries.Run
+	if d.unbounded {
+		run = func(ctx context.Context, do func(context.Context) error) error { return do(ctx) }
+	}
+	err = run(r.Context(), func(ctx context.Context) (err error) {
 		action := s.acting(r, "page", sent.Get("reason"))
 		action.Key = sent.Get("key")
 		done, err = d.do(ctx, action, sent)
@@ -117,6 +126,9 @@ func answerAction[T any](s base, w http.ResponseWriter, r *http.Request, d actio
 
 // refusedForm returns the form again, with its input and the error.
 func (s base) refusedForm(r *http.Request, sent url.Values, err error) (form, int) {
+	if bulk := new(bulkError); errors.As(err, &bulk) {
+		return s.refusedBulk(r, sent, bulk)
+	}
 	s.Guard.Denied(r, err)
 	status, refused := refusedActionOf(err)
 	if status == 0 {
@@ -187,7 +199,7 @@ func showAction[T any](s base, w http.ResponseWriter, r *http.Request, d actionP
 	frame.SlowedSignIns = s.SlowedSignIns(r)
 	s.Judge(r.Context(), &frame, snap)
 	f.Title, f.Action = d.title, frame.Address
-	f.Idle = known == nil && f.err == nil
+	f.Idle = f.Idle || known == nil && f.err == nil
 	d.form(&f, known)
 	f.line("reason", "Reason", "Shown in the audit log.", storage.MaxReasonBytes)
 	f.mark()

@@ -138,7 +138,7 @@ func TestViewersSeeNoActions(t *testing.T) {
 		offered := func(who func(*http.Request)) bool {
 			body := accesstest.Ask(handler, http.MethodGet, path, who).Body.String()
 			for _, action := range []string{"/trigger", "/pause", "/cancel", "/again",
-				"/locks/release", "/drain", `"/add"`} {
+				"/locks/release", "/drain", `"/add"`, "/bulk/", `class="pick"`} {
 				if strings.Contains(body, action) {
 					return true
 				}
@@ -186,13 +186,13 @@ func TestFailedDeliveriesArePaged(t *testing.T) {
 // TestStalePagesHaveNoActions checks that cached pages offer no actions, because actions need the
 // store.
 func TestStalePagesHaveNoActions(t *testing.T) {
-	links := regexp.MustCompile(`href="[^"]*/(pause|resume|trigger|cancel|release|drain|again)[?"]`)
+	links := regexp.MustCompile(
+		`(href|formaction)="[^"]*/(pause|resume|trigger|cancel|release|drain|again)[?"]`)
 	for _, path := range []string{"/", "/locks", "/jobs", "/jobs/rollup-sales", "/runs",
 		"/runs/" + id(10).String(), "/replicas"} {
 		o := actionOptions(contention())
 		handler := newServer(t, o).Handler()
-		if body := get(t, handler, path).Body.String(); !links.MatchString(body) &&
-			path != "/jobs" {
+		if body := get(t, handler, path).Body.String(); !links.MatchString(body) {
 			t.Errorf("%s offers nothing", path)
 		}
 		o.Store.(*history).err = down().Store.(*history).err

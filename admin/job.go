@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -88,6 +89,7 @@ type jobsView struct {
 	Pager  param.Pager
 	Filter jobFields
 	Chips  []jobLink
+	Bulk   permission.Allowed // actions on selected jobs
 }
 
 // jobFields are the submitted fields of the filter.
@@ -131,6 +133,7 @@ func (s jobPages) jobsPage(w http.ResponseWriter, r *http.Request) {
 			}
 			return v, nil
 		},
+		Complete: func(v *jobsView, f *pages.Frame) { v.Bulk = s.bulkAllowed(r.Context(), f) },
 	})
 }
 

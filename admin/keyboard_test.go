@@ -42,7 +42,8 @@ func TestEveryControlIsReachableByKeyboard(t *testing.T) {
 	window := tab(t)
 	site := siteIn(t, window, newServer(t, actionOptions(contention())).Handler())
 	for n, path := range []string{"/?refresh=off", "/locks?refresh=off", "/jobs?refresh=off",
-		"/runs?refresh=off", "/jobs/rollup-sales/trigger"} {
+		"/runs?refresh=off", "/jobs/rollup-sales/trigger",
+		bulk("pause", "job", "rollup-sales", "nobody")} {
 		sizes := []screen{screens()[0], screens()[3]}
 		for _, s := range soak.Pick(sizes[n%2:n%2+1], sizes) {
 			visit(t, window, s, site+path)

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
@@ -217,9 +219,10 @@ func TestFiltersOfJobsReachTheStore(t *testing.T) {
 		t.Errorf("paused is %v", got.Paused)
 	}
 	got.Paused = nil
-	if want := (storage.JobFilter{Text: "a", Group: "b", State: jobs.Failed,
-		Source: storage.FromStore, After: "c", Before: "d", Limit: 5}); got != want {
-		t.Errorf("got filter %+v, want %+v", got, want)
+	want := storage.JobFilter{Text: "a", Group: "b", State: jobs.Failed,
+		Source: storage.FromStore, After: "c", Before: "d", Limit: 5}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the filter differs (-want +got):\n%s", diff)
 	}
 	get(t, handler,
 		"/api/v1/runs?job=a&state=failed&reason=panic&replica=b&resource=public%2Forders&"+

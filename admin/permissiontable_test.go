@@ -76,6 +76,16 @@ func expectedNeeds() map[string]expectedNeed {
 		"POST /runs/{id}/cancel":                   {"cancel", "run"},
 		"GET /runs/{id}/again":                     {"trigger", "run"},
 		"POST /runs/{id}/again":                    {"trigger", "run"},
+		"GET /bulk/pause":                          {"pause", "something"},
+		"POST /bulk/pause":                         {"pause", "something"},
+		"GET /bulk/resume":                         {"pause", "something"},
+		"POST /bulk/resume":                        {"pause", "something"},
+		"GET /bulk/trigger":                        {"trigger", "something"},
+		"POST /bulk/trigger":                       {"trigger", "something"},
+		"GET /bulk/again":                          {"trigger", "something"},
+		"POST /bulk/again":                         {"trigger", "something"},
+		"GET /bulk/cancel":                         {"cancel", "something"},
+		"POST /bulk/cancel":                        {"cancel", "something"},
 		"GET /locks/release":                       {"release", "resource"},
 		"POST /locks/release":                      {"release", "resource"},
 		"GET /replicas/{session}/drain":            {"drain", "everything"},
@@ -211,7 +221,8 @@ func mayOn(role string, n expectedNeed, about string) bool {
 	case "watcher":
 		return n.permission == permission.View || about == aboutSomething
 	case "rollups":
-		return n.permission == permission.Trigger && about == aboutInside
+		return n.permission == permission.Trigger &&
+			(about == aboutInside || about == aboutSomething)
 	}
 	panic("unknown role " + role)
 }

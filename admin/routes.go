@@ -39,7 +39,7 @@ func (s *Server) routes() []route {
 	with := s.base()
 	cluster, lock, job, run := clusterPages{with}, lockPages{with}, jobPages{with}, runPages{with}
 	pause, audit, webhook := pausePages{with}, auditPages{with}, webhookPages{with}
-	backfill := backfillPages{with}
+	backfill, bulk := backfillPages{with}, bulkPages{with}
 	event, probe := eventPages{with, s.hub}, probes{with}
 	return []route{
 		{"GET", access.HealthPath, need{level: access.ForProbes}, probe.healthz},
@@ -105,6 +105,16 @@ func (s *Server) routes() []route {
 		{"POST", "/backfills/{id}/cancel", may(permission.Cancel, backfillOf), backfill.cancelPage},
 		{"GET", "/runs/{id}/again", may(permission.Trigger, runOf), job.againPage},
 		{"POST", "/runs/{id}/again", may(permission.Trigger, runOf), job.againPage},
+		{"GET", "/bulk/pause", may(permission.Pause, something), bulk.pausePage},
+		{"POST", "/bulk/pause", may(permission.Pause, something), bulk.pausePage},
+		{"GET", "/bulk/resume", may(permission.Pause, something), bulk.resumePage},
+		{"POST", "/bulk/resume", may(permission.Pause, something), bulk.resumePage},
+		{"GET", "/bulk/trigger", may(permission.Trigger, something), bulk.triggerPage},
+		{"POST", "/bulk/trigger", may(permission.Trigger, something), bulk.triggerPage},
+		{"GET", "/bulk/again", may(permission.Trigger, something), bulk.againPage},
+		{"POST", "/bulk/again", may(permission.Trigger, something), bulk.againPage},
+		{"GET", "/bulk/cancel", may(permission.Cancel, something), bulk.cancelPage},
+		{"POST", "/bulk/cancel", may(permission.Cancel, something), bulk.cancelPage},
 		{"GET", "/locks/release", may(permission.Release, resourceOf), lock.releasePage},
 		{"POST", "/locks/release", may(permission.Release, resourceOf), lock.releasePage},
 		{"GET", "/replicas/{session}/drain", may(permission.Drain, nil), cluster.drainPage},

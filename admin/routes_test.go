@@ -27,6 +27,12 @@ func addressOf(s *Server, path string) string {
 	case "/api/v1/jobs/{name}/spec", "/api/v1/jobs/{name}/remove", "/jobs/{name}/change",
 		"/jobs/{name}/remove":
 		return strings.Replace(path, "{name}", "added", 1)
+	case "/bulk/pause", "/bulk/resume", "/bulk/trigger":
+		return path + "?job=rollup-sales"
+	case "/bulk/cancel":
+		return path + "?run=" + id(10).String()
+	case "/bulk/again":
+		return path + "?run=" + id(31).String()
 	case "/runs/{id}/again":
 		return param.RunPath(id(31)) + "/again"
 	case "/locks/release":

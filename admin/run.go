@@ -71,6 +71,8 @@ type runsView struct {
 	Total  string    // runs that the filter selects, or "" if it is not known
 
 	Histogram *charts.Histogram // nil if the numbers are not known
+
+	Bulk permission.Allowed // actions on selected runs
 }
 
 // OtherTimes reports whether the list has a range of time without a link.
@@ -132,6 +134,7 @@ func (s runPages) runsPage(w http.ResponseWriter, r *http.Request) {
 			}
 			return v, nil
 		},
+		Complete: func(v *runsView, f *pages.Frame) { v.Bulk = s.bulkAllowed(r.Context(), f) },
 	})
 }
 

@@ -18,6 +18,7 @@ type runList struct {
 	Runs []storage.Record
 	One  bool               // all runs have the same job
 	Can  permission.Allowed // actions to which each run has links
+	Pick bool               // each run has a box to select it
 }
 
 // Links reports whether runs may have links to actions.
@@ -26,6 +27,12 @@ func (l runList) Links() bool { return l.Can.Trigger || l.Can.Cancel }
 // For returns the list with links to these actions.
 func (l runList) For(can permission.Allowed) runList {
 	l.Can = can
+	return l
+}
+
+// Picked returns the list with a box in each row, or without.
+func (l runList) Picked(pick bool) runList {
+	l.Pick = pick
 	return l
 }
 

@@ -30,6 +30,19 @@ func everything(context.Context) (permission.Target, error) {
 	return permission.Target{Kind: permission.Everything}, nil
 }
 
+// AllowedOnSome returns the actions that the sender of the request may perform on at least one of
+// the targets that a list shows.
+func AllowedOnSome(ctx context.Context) permission.Allowed {
+	target := targetOf(ctx)
+	return permission.AllowedOn(ctx, func(ctx context.Context) (permission.Target, error) {
+		t, err := target(ctx)
+		if t.Kind == permission.Everything {
+			t.Kind = permission.Something
+		}
+		return t, err
+	})
+}
+
 // May reports whether the sender of the request has the permission on the target of the request, or
 // on everything if the request is about no single target.
 func May(ctx context.Context, p permission.Permission) bool {

@@ -32,6 +32,11 @@ func Read(r *http.Request, allowed ...string) (Set, error) {
 // Only refuses parameters that are not allowed or given twice, because ignoring a misspelt
 // filter would give a wrong answer. Only state may be repeated.
 func Only(r *http.Request, allowed ...string) error {
+	return OnlyWith(r, []string{"state"}, allowed...)
+}
+
+// OnlyWith is Only with other parameters that may be repeated.
+func OnlyWith(r *http.Request, repeated []string, allowed ...string) error {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return Errorf("The query can't be read: %s", words.OneLine(err.Error(), 100))
@@ -44,7 +49,7 @@ func Only(r *http.Request, allowed ...string) error {
 		case !slices.Contains(allowed, name):
 			return Errorf("parameter %q is unknown, expected some of %s",
 				words.Cut(name, 100), strings.Join(allowed, ", "))
-		case len(values) > 1 && name != "state":
+		case len(values) > 1 && !slices.Contains(repeated, name):
 			return Errorf("%s is given %d times, expected once", name,
 				len(values))
 		}

@@ -243,6 +243,31 @@
   });
   showScripted();
 
+  // Selected rows survive a refresh. The box above them selects all, and the bar of actions counts
+  // them.
+  const picks = () => [...document.querySelectorAll(".pick")];
+  const countPicks = () => {
+    const n = picks().filter((e) => e.checked).length;
+    for (const e of document.querySelectorAll("[data-count]")) e.textContent = n ? ": " + n : "";
+    const all = document.getElementById("pick-all");
+    if (!all) return;
+    all.checked = n > 0 && n === picks().length;
+    all.indeterminate = n > 0 && !all.checked;
+  };
+  document.addEventListener("change", (event) => {
+    if (event.target.id === "pick-all") for (const e of picks()) e.checked = event.target.checked;
+    countPicks();
+  });
+  let picked = new Set();
+  document.addEventListener("htmx:beforeSwap", () => {
+    picked = new Set(picks().filter((e) => e.checked).map((e) => e.value));
+  });
+  document.addEventListener("htmx:afterSwap", () => {
+    for (const e of picks()) e.checked = picked.has(e.value);
+    countPicks();
+  });
+  window.addEventListener("pageshow", countPicks);
+
   // The log of a running run follows its end until the viewer scrolls up. Then it stays at the
   // line at its upper edge. Its end is at 0, and lines above it are at negative positions.
   const log = () => document.querySelector(".log.output");

@@ -1,0 +1,121 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/pages"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
+)
+
+// bulkResult is what became of one item of a bulk action.
+type bulkResult struct {
+	bulkItem
+	Err     error // why it was not done, or why that is unknown
+	Untried bool  // the store did not answer for an earlier item
+}
+
+// Done reports whether the action was done.
+func (r bulkResult) Done() bool { return r.Err == nil && !r.Untried }
+
+// Unknown reports whether the store did not say if the action was done.
+func (r bulkResult) Unknown() bool {
+	return r.Err != nil && r.status() == 0
+}
+
+// status is that of the refusal, or 0 if the store did not answer. The item was tried and not done.
+func (r bulkResult) status() int {
+	status, _ := refusedActionOf(r.Err)
+	return status
+}
+
+// Because says why the action was not done, in a sentence.
+func (r bulkResult) Because() string {
+	switch {
+	case r.Untried:
+		return "Not tried, because the database did not answer before."
+	case r.Unknown():
+		return words.Sentence(words.Title(pages.StoreError(r.Err)))
+	}
+	_, refused := refusedActionOf(r.Err)
+	return words.Sentence(words.Title(words.Cut(refused.Error, 500)))
+}
+
+// bulkError has the results of a bulk action that was not done on all items.
+type bulkError struct {
+	action  bulkAction
+	results []bulkResult
+	silent  error // of the store that did not answer, or nil
+}
+
+// Error says how many items the action was done on.
+func (e *bulkError) Error() string {
+	number := "none"
+	if n := e.done(); n > 0 {
+		number = strconv.Itoa(n)
+	}
+	return fmt.Sprintf("%s %s of %s", e.action.past, number, e.action.count(len(e.results)))
+}
+
+func (e *bulkError) done() (n int) {
+	for _, r := range e.results {
+		if r.Done() {
+			n++
+		}
+	}
+	return n
+}
+
+// status is the status of the refusals if nothing was done and they have the same, or else 409.
+func (e *bulkError) status() int {
+	if e.silent != nil {
+		return http.StatusServiceUnavailable
+	}
+	for _, r := range e.results {
+		if r.Done() || r.status() != e.results[0].status() {
+			return http.StatusConflict
+		}
+	}
+	return e.results[0].status()
+}
+
+// refusedBulk returns the form again, with the results. It is sent again only if the store did not
+// answer: the keys of the items that were done return their results.
+func (s base) refusedBulk(r *http.Request, sent url.Values, e *bulkError) (form, int) {
+	for _, result := range e.results {
+		s.Guard.Denied(r, result.Err)
+	}
+	f := form{Key: sent.Get("key"), Result: "Done in part", ErrorText: e.Error(), sent: sent,
+		err: e, Idle: e.silent == nil, Advice: "The list below has the reasons."}
+	switch {
+	case e.silent != nil:
+		s.StoreFailed(r.Context(), e.silent)
+		f.Result = "Result unknown"
+		f.Advice = "The database did not answer. Submit again: the action runs at most once for " +
+			"each item."
+	case e.done() == 0:
+		f.Result = "Not done"
+	}
+	return f, e.status()
+}
+
+// resultsOf returns the results that an error has, or nil. The view knows the jobs of runs.
+func resultsOf(err error, v *bulkView) []bulkResult {
+	var e *bulkError
+	if !errors.As(err, &e) {
+		return nil
+	}
+	for n := range e.results {
+		if v != nil {
+			for _, item := range v.Items {
+				if item.same(e.results[n].bulkItem) {
+					e.results[n].bulkItem = item
+				}
+			}
+		}
+	}
+	return e.results
+}
