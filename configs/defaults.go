@@ -52,7 +52,7 @@ func (d *JobDatabase) start(*Config) { d.MaxConnections, d.Fence = 10, FenceTabl
 
 // start sets the defaults of a memcached section.
 func (m *Memcached) start(*Config) {
-	*m = Memcached{Timeout: time.Second, MaxIdle: 64, WatchEvery: 5 * time.Second}
+	*m = Memcached{Timeout: time.Second, WatchEvery: 5 * time.Second}
 }
 
 // start sets the defaults of a user: the role with the fewest permissions.

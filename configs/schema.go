@@ -120,7 +120,6 @@ const (
 type Memcached struct {
 	Servers []string      `yaml:"servers"` // host:port, or the path of a socket
 	Timeout time.Duration `yaml:"timeout" min:"10ms" max:"3s"`
-	MaxIdle int           `yaml:"max_idle" min:"1" max:"10000"` // idle connections per server
 	// Strict refuses to start while a server has unsafe settings.
 	Strict bool `yaml:"strict"`
 	// WatchEvery is the interval of health checks of the servers.

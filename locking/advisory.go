@@ -28,6 +28,7 @@ type advisoryLock struct {
 	key      string
 	nonce    string
 	value    []byte
+	version  Version // of the item in the backend; zero if unknown
 }
 
 // content is the value of an advisory lock.
@@ -98,7 +99,10 @@ func keyOf(namespace, name string) string {
 }
 
 func notInKeys(r rune) bool {
-	return r <= ' ' || r == 0x7f || runes.IsControl(r) || unicode.IsSpace(r)
+	if r <= 0x7f {
+		return r <= ' ' || r == 0x7f
+	}
+	return runes.IsControl(r) || unicode.IsSpace(r)
 }
 
 // checkNamespace returns an error for a namespace that cannot begin a key.

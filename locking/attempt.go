@@ -151,21 +151,25 @@ func (a *attempt) poll(ctx context.Context) error {
 func (a *attempt) enter(ctx context.Context, sent time.Time, decided bool) ([]held, error) {
 	as := content{Holder: Holder{Owner: a.owner, Since: sent.UTC()}, Lock: a.id.String(),
 		Session: a.liveSession.ID}
+	var refused error
 	advisory := make([]held, 0, len(a.resources))
-	for _, resource := range a.resources {
-		added, err := a.addOne(ctx, as, resource)
-		e := held{advisoryLock: added}
-		if errors.Is(err, ErrHeld) && !decided {
-			a.undo(ctx, a.present(advisory))
-			return nil, err
-		}
-		if err != nil {
-			if e.advisoryLock, err = a.newAdvisory(as, resource); err != nil {
-				return advisory, nil // the value cannot be encoded, now or later
+	for i, added := range a.addChecked(ctx, as, a.resources) {
+		e := held{advisoryLock: added.advisoryLock}
+		if added.err != nil {
+			var err error
+			if e.advisoryLock, err = a.newAdvisory(as, a.resources[i]); err != nil {
+				continue // the value cannot be encoded, now or later
 			}
 			e.absent = true
 		}
+		if refused == nil && errors.Is(added.err, ErrHeld) {
+			refused = added.err
+		}
 		advisory = append(advisory, e)
+	}
+	if refused != nil && !decided {
+		a.undo(ctx, a.present(advisory))
+		return nil, refused
 	}
 	return advisory, nil
 }

@@ -42,6 +42,9 @@ type Backend interface {
 	// Add stores value under key for ttl if the key is free. It returns ErrNotStored
 	// when it is not, ErrFull, ErrTooLarge, ErrUnavailable or ErrUnclear.
 	Add(ctx context.Context, key string, value []byte, ttl time.Duration) error
+	// AddAll adds each item like Add, in as few requests as possible. The results have
+	// the order of the items. An item that is not added does not affect the others.
+	AddAll(ctx context.Context, items []Item, ttl time.Duration) []Added
 	// Get returns the values of those keys that exist. It returns ErrUnavailable
 	// when the backend did not reply.
 	Get(ctx context.Context, keys ...string) (map[string][]byte, error)
@@ -51,7 +54,26 @@ type Backend interface {
 	// Delete removes the key if it holds exactly value. It returns
 	// ErrMissing, ErrNotOwner, ErrUnavailable or ErrUnclear.
 	Delete(ctx context.Context, key string, value []byte) error
-	// DeleteAll calls Delete for each key and the value with the same index, in this
-	// order, in as few requests as possible. It returns an error or nil for each.
-	DeleteAll(ctx context.Context, keys []string, values [][]byte) []error
+	// DeleteAll removes each item like Delete, in this order, in as few requests as
+	// possible. It returns an error or nil for each. An item's Version may be old.
+	DeleteAll(ctx context.Context, items []Item) []error
+}
+
+// Item is a key of a Backend with its value.
+type Item struct {
+	Key   string
+	Value []byte
+	// Version is that of AddAll, or zero. With it, DeleteAll need not read the value.
+	Version Version
+}
+
+// Version identifies what a Backend has stored under a key, as long as it was not
+// renewed. Only the Backend knows what the fields mean. Zero says that it is unknown.
+type Version struct{ Connection, Number uint64 }
+
+// Added is the result of AddAll for one item.
+type Added struct {
+	Err     error   // as Add returns it
+	Version Version // of the item if it was added, or zero
+	Found   []byte  // with ErrNotStored: the value of the key, or nil if it was not read
 }

@@ -24,9 +24,10 @@
 // # Advisory locks
 //
 // The names of a lock are sorted and deduplicated. Each is added under a key of its own, if the
-// key is free. If one is held, those added before are removed in reverse order. A caller holds
-// nothing while it waits, so there is no deadlock. Acquire repeats all these steps by a policy.
-// Only exclusive requests have an advisory lock, under the exact name, so each name costs one add.
+// key is free, all of them in one request. If one is held, those that were added are removed. A
+// caller holds nothing while it waits, so there is no deadlock. Two callers that want the same
+// names can refuse each other. Acquire repeats all these steps by a policy, whose delay should have
+// jitter. Only exclusive requests have an advisory lock, under the exact name.
 //
 // The value of an advisory lock is JSON with its holder, and with a nonce that is drawn for one
 // attempt and never reused. A value is renewed or removed only if it is exactly the stored one.

@@ -130,7 +130,7 @@ func (k *Lock) Token() Token { return k.token }
 // Requests returns the locked requests, sorted by key and without repetitions.
 func (k *Lock) Requests() []Request { return slices.Clone(k.requests) }
 
-// Release removes the lock's advisory locks in reverse order, each only if it still
+// Release removes the lock's advisory locks, each only if it still
 // is the lock's own. It ignores the end of ctx, and takes a few seconds at most. Run
 // removes the rest later, or it expires with its lease. Release returns a *LostError
 // if a part of the lock was no longer held, and the errors of the backend. A

@@ -201,23 +201,28 @@ func (l *Locker) advisoryResources(requests []Request) ([]Resource, error) {
 	return resources, nil
 }
 
-// addAll adds an advisory lock for each resource, in order, or leaves none.
+// addAll adds an advisory lock for each resource, or leaves none. A conflict counts more than the
+// failure of a server.
 func (l *Locker) addAll(ctx context.Context, as content,
 	resources []Resource) ([]advisoryLock, error) {
-	// a failure of one server must not hide a conflict on another
 	for _, resource := range resources {
 		if err := l.checkServer(keyOf(l.options.Namespace, resource.Key())); err != nil {
 			return nil, fmt.Errorf("lock of %s: %w", resource, err)
 		}
 	}
 	advisory := make([]advisoryLock, 0, len(resources))
-	for _, resource := range resources {
-		added, err := l.addOne(ctx, as, resource)
-		if err != nil {
-			l.undo(ctx, advisory)
-			return nil, err
+	var failure error
+	for _, a := range l.addChecked(ctx, as, resources) {
+		switch {
+		case a.err == nil:
+			advisory = append(advisory, a.advisoryLock)
+		case failure == nil || errors.Is(a.err, ErrHeld) && !errors.Is(failure, ErrHeld):
+			failure = a.err
 		}
-		advisory = append(advisory, added)
+	}
+	if failure != nil {
+		l.undo(ctx, advisory)
+		return nil, failure
 	}
 	return advisory, nil
 }
@@ -233,49 +238,80 @@ func (l *Locker) undo(ctx context.Context, advisory []advisoryLock) {
 	}
 }
 
-// add adds the key of one resource.
-func (l *Locker) add(ctx context.Context, as content, resource Resource) (advisoryLock, error) {
-	var err error
-	for range addTries {
-		var e advisoryLock
-		if e, err = l.newAdvisory(as, resource); err != nil {
-			return advisoryLock{}, err
+// addition is the result of an attempt to add one advisory lock.
+type addition struct {
+	advisoryLock
+	err error
+}
+
+// addEach adds the key of each resource, all in one request. It tries again with those whose keys
+// were free when it looked why they had been refused.
+func (l *Locker) addEach(ctx context.Context, as content, resources []Resource) []addition {
+	results := make([]addition, len(resources))
+	left := make([]*addition, 0, len(resources))
+	for i := range results {
+		results[i].resource = resources[i]
+		left = append(left, &results[i])
+	}
+	for try := 0; try < addTries && len(left) > 0; try++ {
+		left = l.addOnce(ctx, as, left)
+	}
+	return results
+}
+
+// addOnce returns those additions that failed and may succeed at another try.
+func (l *Locker) addOnce(ctx context.Context, as content, additions []*addition) []*addition {
+	items := make([]Item, 0, len(additions))
+	for _, a := range additions {
+		if a.advisoryLock, a.err = l.newAdvisory(as, a.resource); a.err != nil {
+			for _, other := range additions {
+				other.err = a.err // the content is that of all
+			}
+			return nil
 		}
-		if err = l.backend.Add(ctx, e.key, e.value, l.options.Lease); err == nil {
-			return e, nil
+		items = append(items, Item{Key: a.key, Value: a.value})
+	}
+	var again []*addition
+	for i, added := range l.backend.AddAll(ctx, items, l.options.Lease) {
+		a := additions[i]
+		a.version = added.Version
+		if added.Err == nil {
+			continue
 		}
-		var again bool
-		if again, err = l.judge(ctx, e, err); err == nil {
-			return e, nil
-		}
-		if !again {
-			return advisoryLock{}, err
+		var retry bool
+		if retry, a.err = l.judge(ctx, a.advisoryLock, added); retry {
+			again = append(again, a)
 		}
 	}
-	return advisoryLock{}, err
+	return again
 }
 
 // judge finds out why an add failed. It returns nil if the advisory lock exists
 // after all. Otherwise it returns the error, and whether another try may help.
-func (l *Locker) judge(ctx context.Context, e advisoryLock, addErr error) (again bool, err error) {
-	unclear := errors.Is(addErr, ErrUnclear)
-	if !unclear && !errors.Is(addErr, ErrNotStored) {
+func (l *Locker) judge(ctx context.Context, e advisoryLock, added Added) (again bool, err error) {
+	unclear := errors.Is(added.Err, ErrUnclear)
+	if !unclear && !errors.Is(added.Err, ErrNotStored) {
 		l.nonces.drop(e.nonce)
-		return false, fmt.Errorf("lock of %s: %w", e.resource, addErr)
+		return false, fmt.Errorf("lock of %s: %w", e.resource, added.Err)
 	}
-	found, lookErr := l.backend.Get(ctx, e.key)
-	value, exists := found[e.key]
+	value, exists := added.Found, added.Found != nil
+	var lookErr error
+	if !exists {
+		var found map[string][]byte
+		found, lookErr = l.backend.Get(ctx, e.key)
+		value, exists = found[e.key]
+	}
 	if unclear && exists && bytes.Equal(value, e.value) {
 		return false, nil
 	}
 	l.giveUp(e, unclear)
 	switch {
 	case lookErr != nil && unclear:
-		return false, fmt.Errorf("lock of %s: %w", e.resource, addErr)
+		return false, fmt.Errorf("lock of %s: %w", e.resource, added.Err)
 	case lookErr != nil:
 		return false, &HeldError{Resource: e.resource}
 	case !exists && unclear:
-		return true, fmt.Errorf("lock of %s: %w", e.resource, addErr)
+		return true, fmt.Errorf("lock of %s: %w", e.resource, added.Err)
 	case !exists:
 		return true, &HeldError{Resource: e.resource}
 	}

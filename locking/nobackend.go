@@ -28,9 +28,18 @@ func (noBackend) Renew(context.Context, string, []byte, time.Duration) error { r
 // Delete implements Backend.
 func (noBackend) Delete(context.Context, string, []byte) error { return errNoBackend }
 
+// AddAll implements Backend.
+func (noBackend) AddAll(_ context.Context, items []Item, _ time.Duration) []Added {
+	results := make([]Added, len(items))
+	for i := range results {
+		results[i].Err = errNoBackend
+	}
+	return results
+}
+
 // DeleteAll implements Backend.
-func (noBackend) DeleteAll(_ context.Context, keys []string, _ [][]byte) []error {
-	errs := make([]error, len(keys))
+func (noBackend) DeleteAll(_ context.Context, items []Item) []error {
+	errs := make([]error, len(items))
 	for i := range errs {
 		errs[i] = errNoBackend
 	}

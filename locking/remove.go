@@ -45,17 +45,12 @@ func (l *Locker) removeAll(ctx context.Context, advisory []advisoryLock) error {
 	return errors.Join(errs...)
 }
 
-// deleteAll sends one request for each advisory lock, or fewer where the backend
-// can.
 func (l *Locker) deleteAll(ctx context.Context, advisory []advisoryLock) []error {
-	if len(advisory) == 1 {
-		return []error{l.backend.Delete(ctx, advisory[0].key, advisory[0].value)}
-	}
-	keys, values := make([]string, 0, len(advisory)), make([][]byte, 0, len(advisory))
+	items := make([]Item, 0, len(advisory))
 	for _, e := range advisory {
-		keys, values = append(keys, e.key), append(values, e.value)
+		items = append(items, Item{Key: e.key, Value: e.value, Version: e.version})
 	}
-	return l.backend.DeleteAll(ctx, keys, values)
+	return l.backend.DeleteAll(ctx, items)
 }
 
 // failed reports whether the advisory lock may still exist.

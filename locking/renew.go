@@ -90,6 +90,7 @@ func (k *Lock) renewAdvisory(ctx context.Context, e *held) error {
 	if e.absent {
 		return k.restore(ctx, e)
 	}
+	e.version = Version{} // the renewal changes it
 	err := k.locker.backend.Renew(ctx, e.key, e.value, k.locker.options.Lease)
 	switch {
 	case err == nil:
@@ -111,9 +112,9 @@ func (k *Lock) renewAdvisory(ctx context.Context, e *held) error {
 func (k *Lock) restore(ctx context.Context, e *held) error {
 	as := content{Holder: Holder{Owner: k.owner, Since: k.since.UTC()}, Lock: k.id,
 		Session: k.session}
-	added, err := k.locker.add(ctx, as, e.resource)
+	added := k.locker.addEach(ctx, as, []Resource{e.resource})[0]
 	var taken *HeldError
-	if errors.As(err, &taken) {
+	if errors.As(added.err, &taken) {
 		if !e.taken {
 			e.taken = true
 			k.warn().Stringer("resource", e.resource).Stringer("holder", taken.Holder).
@@ -123,12 +124,12 @@ func (k *Lock) restore(ctx context.Context, e *held) error {
 		}
 		return nil
 	}
-	if err != nil {
-		return err
+	if added.err != nil {
+		return added.err
 	}
 	k.locker.nonces.drop(e.nonce)
 	absent := e.absent
-	*e = held{advisoryLock: added}
+	*e = held{advisoryLock: added.advisoryLock}
 	if absent {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -140,6 +141,11 @@ func (s *slow) Add(ctx context.Context, key string, value []byte, ttl time.Durat
 	return s.Backend.Add(ctx, key, value, ttl)
 }
 
+func (s *slow) AddAll(ctx context.Context, items []locking.Item,
+	ttl time.Duration) []locking.Added {
+	return lockingtest.AddEach(ctx, s, items, ttl)
+}
+
 func (s *slow) Renew(ctx context.Context, key string, value []byte, ttl time.Duration) error {
 	deadline, _ := ctx.Deadline()
 	s.deadlines = append(s.deadlines, deadline)
@@ -244,6 +250,10 @@ func TestReleaseDuringARenewal(t *testing.T) {
 type unreachable struct{ *memory.Backend }
 
 func (unreachable) Delete(context.Context, string, []byte) error { return locking.ErrUnavailable }
+
+func (unreachable) DeleteAll(_ context.Context, items []locking.Item) []error {
+	return slices.Repeat([]error{locking.ErrUnavailable}, len(items))
+}
 
 // A second release waits for the result of the first one. It must not wait in a mutex, because the
 // time of the bubble would stand still.

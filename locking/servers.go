@@ -36,18 +36,29 @@ func (l *Locker) recordFailure(key string, err error) {
 	l.breakers.Of(server).Fail(log, err, unreachable, message)
 }
 
-// addOne is add for one try. It skips a server whose breaker is open.
-func (l *Locker) addOne(ctx context.Context, as content,
-	resource Resource) (advisoryLock, error) {
-	key := keyOf(l.options.Namespace, resource.Key())
-	if err := l.checkServer(key); err != nil {
-		return advisoryLock{}, fmt.Errorf("lock of %s: %w", resource, err)
+// addChecked is addEach without the resources on servers whose breaker is open. It records the
+// failures of the others.
+func (l *Locker) addChecked(ctx context.Context, as content, resources []Resource) []addition {
+	results := make([]addition, len(resources))
+	var asked []int
+	var some []Resource
+	for i, resource := range resources {
+		if err := l.checkServer(keyOf(l.options.Namespace, resource.Key())); err != nil {
+			results[i].err = fmt.Errorf("lock of %s: %w", resource, err)
+			continue
+		}
+		asked, some = append(asked, i), append(some, resource)
 	}
-	added, err := l.add(ctx, as, resource)
-	if err != nil && !errors.Is(err, ErrHeld) && ctx.Err() == nil {
-		l.recordFailure(key, err)
+	if len(some) == 0 {
+		return results
 	}
-	return added, err
+	for n, a := range l.addEach(ctx, as, some) {
+		results[asked[n]] = a
+		if a.err != nil && !errors.Is(a.err, ErrHeld) && ctx.Err() == nil {
+			l.recordFailure(keyOf(l.options.Namespace, a.resource.Key()), a.err)
+		}
+	}
+	return results
 }
 
 // byServer returns the keys of each server.

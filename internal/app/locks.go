@@ -37,8 +37,7 @@ func NewLockBackend(config *configs.Config, log zerolog.Logger) (*LockBackend, e
 		return nil, nil
 	}
 	options := memcached.Options{
-		Servers: m.Servers, Timeout: m.Timeout, MaxIdle: m.MaxIdle, User: m.Username,
-		Password: m.Password.Reveal(),
+		Servers: m.Servers, Timeout: m.Timeout, User: m.Username, Password: m.Password.Reveal(),
 	}
 	if m.TLS != nil {
 		var err error

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/test/lockingtest"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -80,6 +81,12 @@ func (s slowLocks) Add(ctx context.Context, key string, value []byte, ttl time.D
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", locking.ErrUnavailable, ctx.Err())
 	}
+}
+
+// AddAll implements locking.Backend.
+func (s slowLocks) AddAll(ctx context.Context, items []locking.Item,
+	ttl time.Duration) []locking.Added {
+	return lockingtest.AddEach(ctx, s, items, ttl)
 }
 
 func (c *cluster) slowLocker(after time.Duration) *locking.Locker {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/test/lockingtest"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -30,6 +31,12 @@ func (f failing) Add(ctx context.Context, key string, value []byte, ttl time.Dur
 		}
 	}
 	return f.err
+}
+
+// AddAll implements locking.Backend.
+func (f failing) AddAll(ctx context.Context, items []locking.Item,
+	ttl time.Duration) []locking.Added {
+	return lockingtest.AddEach(ctx, f, items, ttl)
 }
 
 func (f failing) Get(context.Context, ...string) (map[string][]byte, error) { return nil, f.err }

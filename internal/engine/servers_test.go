@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/test/lockingtest"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -42,6 +43,12 @@ func (s *twoServers) Add(ctx context.Context, key string, value []byte, ttl time
 		s.answered.Add(1)
 	}
 	return s.Backend.Add(ctx, key, value, ttl)
+}
+
+// AddAll implements locking.Backend.
+func (s *twoServers) AddAll(ctx context.Context, items []locking.Item,
+	ttl time.Duration) []locking.Added {
+	return lockingtest.AddEach(ctx, s, items, ttl)
 }
 
 // While one of two servers does not reply, firings with all locks and gates on the other start as

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/engine"
+	"github.com/holdfast-dev/holdfast/internal/test/lockingtest"
 	"github.com/holdfast-dev/holdfast/internal/test/simstore"
 	"github.com/holdfast-dev/holdfast/internal/test/simulation"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -76,10 +77,15 @@ func (w *lockWay) Delete(ctx context.Context, key string, value []byte) error {
 	return b.Delete(ctx, key, value)
 }
 
-func (w *lockWay) DeleteAll(ctx context.Context, keys []string, values [][]byte) []error {
-	errs := make([]error, len(keys))
-	for i, key := range keys {
-		errs[i] = w.Delete(ctx, key, values[i])
+func (w *lockWay) AddAll(ctx context.Context, items []locking.Item,
+	ttl time.Duration) []locking.Added {
+	return lockingtest.AddEach(ctx, w, items, ttl)
+}
+
+func (w *lockWay) DeleteAll(ctx context.Context, items []locking.Item) []error {
+	errs := make([]error, 0, len(items))
+	for _, it := range items {
+		errs = append(errs, w.Delete(ctx, it.Key, it.Value))
 	}
 	return errs
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/internal/engine"
+	"github.com/holdfast-dev/holdfast/internal/test/lockingtest"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -28,6 +29,12 @@ type lateAdd struct{ locking.Backend }
 func (l lateAdd) Add(ctx context.Context, key string, value []byte, ttl time.Duration) error {
 	time.Sleep(50 * time.Millisecond)
 	return l.Backend.Add(ctx, key, value, ttl)
+}
+
+// AddAll implements locking.Backend.
+func (l lateAdd) AddAll(ctx context.Context, items []locking.Item,
+	ttl time.Duration) []locking.Added {
+	return lockingtest.AddEach(ctx, l, items, ttl)
 }
 
 // second returns the options of a replica that is slower than the others.

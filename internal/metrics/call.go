@@ -113,15 +113,15 @@ func faultOf(err error) string {
 
 // backend is a locking.Backend that is timed.
 type backend struct {
-	inner                              locking.Backend
-	add, get, renew, remove, removeAll operation
+	inner                                      locking.Backend
+	add, addAll, get, renew, remove, removeAll operation
 }
 
 // Backend returns inner with its operations timed. inner is memcached.
 func (m *Metrics) Backend(inner locking.Backend) locking.Backend {
 	return &backend{
-		inner, m.operation("add"), m.operation("get"), m.operation("renew"), m.operation("delete"),
-		m.operation("delete_all"),
+		inner, m.operation("add"), m.operation("add_all"), m.operation("get"),
+		m.operation("renew"), m.operation("delete"), m.operation("delete_all"),
 	}
 }
 
@@ -134,6 +134,19 @@ func (b *backend) Add(ctx context.Context, key string, value []byte, ttl time.Du
 	err := b.inner.Add(ctx, key, value, ttl)
 	b.add.note(start, err)
 	return err
+}
+
+// AddAll implements locking.Backend.
+func (b *backend) AddAll(ctx context.Context, items []locking.Item,
+	ttl time.Duration) []locking.Added {
+	start := time.Now()
+	all := b.inner.AddAll(ctx, items, ttl)
+	errs := make([]error, len(all))
+	for i, added := range all {
+		errs[i] = added.Err
+	}
+	b.addAll.note(start, errs...)
+	return all
 }
 
 // Get implements locking.Backend.
@@ -161,9 +174,9 @@ func (b *backend) Delete(ctx context.Context, key string, value []byte) error {
 }
 
 // DeleteAll implements locking.Backend.
-func (b *backend) DeleteAll(ctx context.Context, keys []string, values [][]byte) []error {
+func (b *backend) DeleteAll(ctx context.Context, items []locking.Item) []error {
 	start := time.Now()
-	all := b.inner.DeleteAll(ctx, keys, values)
+	all := b.inner.DeleteAll(ctx, items)
 	b.removeAll.note(start, all...)
 	return all
 }

@@ -179,8 +179,8 @@ func TestBackend(t *testing.T) {
 	}
 }
 
-// Keys that are deleted in one request may fail separately.
-func TestDeleteAllCountsEachKey(t *testing.T) {
+// Keys of one request may fail separately.
+func TestEachKeyOfARequestIsCounted(t *testing.T) {
 	m := New(Options{})
 	faulty := lockingtest.NewFaulty(memory.New())
 	b := m.Backend(faulty)
@@ -190,11 +190,19 @@ func TestDeleteAllCountsEachKey(t *testing.T) {
 		f, faults = faults[0], faults[1:]
 		return f
 	})
-	keys := []string{"a", "b", "c", "d"}
-	if all := b.DeleteAll(t.Context(), keys, make([][]byte, len(keys))); len(all) != len(keys) {
+	items := []locking.Item{{Key: "a"}, {Key: "b"}, {Key: "c"}, {Key: "d"}}
+	if all := b.DeleteAll(t.Context(), items); len(all) != len(items) {
+		t.Errorf("%d answers", len(all))
+	}
+	faulty.Times(lockingtest.OpAdd, lockingtest.Full, 3)
+	if all := b.AddAll(t.Context(), items, time.Minute); len(all) != len(items) {
 		t.Errorf("%d answers", len(all))
 	}
 	got := series(t, m)
+	if got["holdfast_memcached_duration_seconds{operation=add_all} count"] != 1 ||
+		got["holdfast_memcached_errors_total{error=full,operation=add_all}"] != 3 {
+		t.Errorf("numbers: %v", got)
+	}
 	if got["holdfast_memcached_duration_seconds{operation=delete_all} count"] != 1 ||
 		got["holdfast_memcached_errors_total{error=unclear,operation=delete_all}"] != 2 {
 		t.Errorf("numbers: %v", got)

@@ -1,32 +1,45 @@
-// Package memcached is a locking.Backend on memcached. It is the only package that
-// uses gomemcache.
+// Package memcached is a locking.Backend on memcached.
 //
-// An advisory lock is renewed by gets and cas, and removed by gets and a cas with a
-// negative lifetime. So only the item that was compared changes. The commands touch,
-// gat and delete change any owner's item and are never used.
+// # Commands
 //
-// gomemcache does not support contexts. Each running request therefore has a client
-// with its own connections, and the end of its context moves their deadline into the
-// past. No request goes on after its caller has returned. Options.MaxIdle limits the
-// concurrent requests, and the idle connections to each server. A write that was cut
-// short is locking.ErrUnclear.
+// The package uses add, gets and cas. An advisory lock is added by add, renewed by cas, and removed
+// by a cas with a negative lifetime. So only the item that was compared changes. The commands
+// touch, gat and delete change any owner's item and are never used. Nor is ms of the meta protocol:
+// if a full server (-M) refuses it, it removes the item that another owner has under the key.
 //
-// After a server's restart each idle connection fails once, at its next request. The
-// first failure closes all idle connections. Requests that may be repeated are sent
-// again on a new connection. An add may not be repeated: it is locking.ErrUnclear,
-// and the Locker reads the key.
+// # Connections
+//
+// Each server has one connection, on which many requests are in flight: requests that are made at
+// the same time are sent together, and the replies have the order of the requests. A new lock needs
+// one request for all its names, and so does its release. gomemcache has one request on a
+// connection at a time, and no contexts.
+//
+// The end of a context ends the wait of its caller. A write that may have been sent is then
+// locking.ErrUnclear, and its place among the replies remains. If a reply takes longer than
+// Options.Timeout, the connection ends with all its requests, because later replies wait behind it.
+// The next request opens another connection.
+//
+// After a server's restart the connection has ended. A request that was sent fails once. It is
+// repeated if it may be. An add may not be repeated: it is locking.ErrUnclear, and the Locker reads
+// the key.
+//
+// The version of an item (memcached's CAS id) is used only on the connection on which it was read.
+// After a restart the server counts versions from 1 again, and a version of before could be that of
+// the successor's item. Then the values are compared first. A proxy that hides restarts from its
+// clients weakens this.
+//
+// # Servers
 //
 // A full server (-M) also refuses renewals, because cas needs room for the new copy.
 // It still removes. Give memcached more memory than its locks need (about 400 bytes
 // each), and no other users: an eviction frees a lock.
 //
-// The configured list and its order decide which server has a key. Replicas with
+// The configured list and its order decide which server has a key, as in gomemcache. Replicas with
 // different lists look for one lock on different servers. Fingerprint shows such
 // differences.
 //
 // A connection is ready after TLS (-Z) and the user's password (-Y), if Options name
-// them. The dialer does both within the request that needs the connection. Its
-// errors are *DialErrors: nothing of the request was sent.
+// them. Errors of connecting are *DialErrors: nothing of the request was sent.
 //
 // A Watch reads the servers' statistics and settings. It reports restarts, flushes,
 // dropped items, and settings that are unsafe for locks. What it reads is limited in
@@ -40,24 +53,20 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/bradfitz/gomemcache/memcache"
+	"golang.org/x/sync/errgroup"
 )
 
-const (
-	defaultTimeout = 500 * time.Millisecond
-	defaultMaxIdle = 32
-)
+const defaultTimeout = 500 * time.Millisecond
 
 // Options name the servers and configure the connections.
 type Options struct {
 	// host:port, or the path of a Unix socket; the same list in the same order on all replicas
 	Servers []string
-	// The timeout of connecting, of a reply, and of waiting for a connection. 0
-	// means 500 ms.
-	Timeout time.Duration
-	MaxIdle int // idle connections to each server, and concurrent requests; 0 means 32
+	Timeout time.Duration // of connecting, and of a reply; 0 means 500 ms
 
 	// For servers started with -Z; nil means no TLS. Without a ServerName each
 	// server must prove its configured host.
@@ -66,9 +75,19 @@ type Options struct {
 }
 
 // Backend is a locking.Backend on memcached. Its methods may be called
-// concurrently.
+// concurrently. Close ends its goroutines.
 type Backend struct {
-	pool *pool
+	servers servers
+	dialer  dialer
+	timeout time.Duration
+	links   map[string]*link // by the address of the server
+	ids     atomic.Uint64    // the last id of a connection
+
+	lifetime   context.Context // ends with Close
+	end        context.CancelFunc
+	goroutines sync.WaitGroup // two for each connection at most
+	mu         sync.Mutex     // guards closed and the start of goroutines
+	closed     bool
 }
 
 // New returns a Backend. It connects at the first request, so memcached may start
@@ -82,9 +101,8 @@ func New(o Options) (*Backend, error) {
 			return nil, err
 		}
 	}
-	if o.Timeout < 0 || o.MaxIdle < 0 {
-		return nil, fmt.Errorf("memcached: timeout %s and max idle %d can't be negative", o.Timeout,
-			o.MaxIdle)
+	if o.Timeout < 0 {
+		return nil, fmt.Errorf("memcached: timeout %s can't be negative", o.Timeout)
 	}
 	if err := checkUser(o.User, o.Password); err != nil {
 		return nil, err
@@ -92,14 +110,15 @@ func New(o Options) (*Backend, error) {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
 	}
-	if o.MaxIdle == 0 {
-		o.MaxIdle = defaultMaxIdle
+	b := &Backend{
+		servers: newServers(o.Servers), timeout: o.Timeout, links: map[string]*link{},
+		dialer: dialer{tls: o.TLS, user: o.User, password: o.Password},
 	}
-	return &Backend{pool: &pool{
-		servers: newServers(o.Servers),
-		dialer:  dialer{tls: o.TLS, user: o.User, password: o.Password},
-		timeout: o.Timeout, slots: make(chan struct{}, o.MaxIdle),
-	}}, nil
+	b.lifetime, b.end = context.WithCancel(context.Background())
+	for _, address := range o.Servers {
+		b.links[address] = &link{server: server(address), owner: b}
+	}
+	return b, nil
 }
 
 func checkServer(address string) error {
@@ -136,11 +155,62 @@ func isSpace(r rune) bool { return r <= ' ' || r == 0x7f }
 // Ping returns nil if all servers reply, and otherwise an error that wraps
 // locking.ErrUnavailable.
 func (b *Backend) Ping(ctx context.Context) error {
-	return asked(b.repeat(ctx, (*memcache.Client).Ping))
+	var all errgroup.Group
+	for _, l := range b.links {
+		all.Go(func() error { return l.ping(ctx) })
+	}
+	return all.Wait()
 }
 
-// Close closes all idle connections, and the others when their requests end.
+// link returns the connection to the server that has the key.
+func (b *Backend) link(key string) *link {
+	return b.links[b.servers.of(key).String()]
+}
+
+// eachServer calls run for each server at the same time, with the indexes of its keys. For a key
+// that check refuses it calls refuse instead.
+func (b *Backend) eachServer(n int, key func(int) string, check func(int) error,
+	refuse func(int, error), run func(l *link, mine []int)) {
+	of := map[*link][]int{}
+	for i := range n {
+		if err := check(i); err != nil {
+			refuse(i, err)
+			continue
+		}
+		l := b.link(key(i))
+		of[l] = append(of[l], i)
+	}
+	var all sync.WaitGroup
+	for l, mine := range of {
+		if len(of) == 1 {
+			run(l, mine)
+			return
+		}
+		all.Go(func() { run(l, mine) })
+	}
+	all.Wait()
+}
+
+// begin starts a goroutine, unless the Backend is closed.
+func (b *Backend) begin(run func()) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed {
+		b.goroutines.Go(run)
+	}
+	return !b.closed
+}
+
+// Close closes all connections, and waits for the goroutines. Requests that are under way fail, and
+// so do all later ones. Close always returns nil.
 func (b *Backend) Close() error {
-	b.pool.drop()
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	b.end()
+	for _, l := range b.links {
+		l.close()
+	}
+	b.goroutines.Wait()
 	return nil
 }

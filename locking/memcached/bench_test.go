@@ -28,7 +28,7 @@ const benchWorkers = 16
 func BenchmarkLock(b *testing.B) {
 	skipWithShort(b)
 	server := servertest.NewMemcached(b)
-	backend := open(b, memcached.Options{Servers: []string{server.Addr()}, MaxIdle: benchWorkers})
+	backend := open(b, memcached.Options{Servers: []string{server.Addr()}})
 	client := memcache.New(server.Addr())
 	client.MaxIdleConns = benchWorkers
 	b.Cleanup(func() { client.Close() })
@@ -173,8 +173,8 @@ func BenchmarkMemo(b *testing.B) {
 	skipWithShort(b)
 	server := servertest.NewMemcached(b)
 	memo, err := locking.NewMemo(
-		newLocker(b, open(b, memcached.Options{Servers: []string{server.Addr()},
-			MaxIdle: benchWorkers})), locking.Owner{})
+		newLocker(b, open(b, memcached.Options{Servers: []string{server.Addr()}})),
+		locking.Owner{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"time"
 )
 
 // dialer opens connections that are ready for commands: over TCP or a Unix socket,
@@ -122,6 +123,9 @@ func (d *dialer) authenticate(conn net.Conn) error {
 	}
 	return &ReplyError{Command: "authentication", Found: line}
 }
+
+// past is a deadline that ends reads and writes at once.
+var past = time.Unix(1, 0)
 
 // bound makes reads and writes of conn fail when ctx ends, until the caller calls
 // the returned function. That function returns an error if ctx has ended meanwhile.

@@ -180,8 +180,7 @@ func TestRestartBreaksPooledConnections(t *testing.T) {
 	skipWithShort(t)
 	const workers = 16
 	server := servertest.NewMemcached(t)
-	b := open(t, memcached.Options{Servers: []string{server.Addr()}, Timeout: 5 * time.Second,
-		MaxIdle: workers})
+	b := open(t, memcached.Options{Servers: []string{server.Addr()}, Timeout: 5 * time.Second})
 	locker := newLocker(t, b)
 	for round := range 3 {
 		if round > 0 {
@@ -244,7 +243,7 @@ func TestStoppedServer(t *testing.T) {
 func TestPausedServer(t *testing.T) {
 	skipWithShort(t)
 	server := servertest.NewMemcached(t)
-	b := open(t, memcached.Options{Servers: []string{server.Addr()}, Timeout: short, MaxIdle: 4})
+	b := open(t, memcached.Options{Servers: []string{server.Addr()}, Timeout: short})
 	locker := newLocker(t, b)
 	held, err := locker.TryAcquire(t.Context(), locking.Owner{Job: "job"}, tables(t, "held"))
 	if err != nil {

@@ -4,173 +4,181 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
+	"sync"
 	"time"
-
-	"github.com/bradfitz/gomemcache/memcache"
 
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// maxKeys limits the keys of one request.
-const maxKeys = 200
+// remove is the lifetime that removes an item: memcached treats it as expired.
+const remove = -1
+
+// perItem is the size of a usual command without its value. A longer one needs another allocation.
+const perItem = 80
 
 // Server returns the configured address of the server that has the key.
-func (b *Backend) Server(key string) string {
-	address, err := b.pool.servers.PickServer(key)
-	if err != nil {
-		return ""
-	}
-	return address.String()
-}
+func (b *Backend) Server(key string) string { return string(b.link(key).server) }
 
 // Add implements locking.Backend.
 func (b *Backend) Add(ctx context.Context, key string, value []byte, ttl time.Duration) error {
 	if err := errors.Join(locking.CheckKey(key), locking.CheckValue(value)); err != nil {
 		return err
 	}
-	item := &memcache.Item{Key: key, Value: value, Expiration: seconds(ttl)}
-	err := b.run(ctx, func(c *memcache.Client) error { return c.Add(item) })
-	if broke(err) {
-		b.pool.drop() // the read that follows gets a new connection
+	request := newCall(1, perItem+len(value))
+	request.add(key, value, ttl)
+	_, err := b.link(key).do(ctx, request)
+	return changed(request.reply(0), err)
+}
+
+// AddAll implements locking.Backend. One request for each server adds all its keys, and reads them.
+// So it gets the versions of the items that it added, and the values of the others.
+func (b *Backend) AddAll(ctx context.Context, items []locking.Item,
+	ttl time.Duration) []locking.Added {
+	results := make([]locking.Added, len(items))
+	check := func(i int) error {
+		return errors.Join(locking.CheckKey(items[i].Key), locking.CheckValue(items[i].Value))
 	}
-	return changed(err)
+	b.eachServer(len(items), func(i int) string { return items[i].Key }, check,
+		func(i int, err error) { results[i].Err = err },
+		func(l *link, mine []int) {
+			size := 0
+			for _, i := range mine {
+				size += 2*perItem + len(items[i].Value)
+			}
+			request := newCall(2*len(mine), size)
+			for _, i := range mine {
+				request.add(items[i].Key, items[i].Value, ttl)
+				request.gets(items[i].Key)
+			}
+			c, err := l.do(ctx, request)
+			for n, i := range mine {
+				results[i] = added(items[i], c, request.reply(2*n), request.reply(2*n+1), err)
+			}
+		})
+	return results
+}
+
+// added returns the result for one item. If its value was read, the item is there, whatever became
+// of the reply to add.
+func added(want locking.Item, c *conn, add, gets *reply, err error) locking.Added {
+	result := locking.Added{Err: changed(add, err)}
+	if gets == nil || len(gets.items) == 0 {
+		return result
+	}
+	found := gets.items[0]
+	switch {
+	case result.Err == nil && bytes.Equal(found.value, want.Value):
+		result.Version = locking.Version{Connection: c.id, Number: found.version}
+	case errors.Is(result.Err, locking.ErrNotStored):
+		result.Found = found.value
+	}
+	return result
 }
 
 // Get implements locking.Backend.
 func (b *Backend) Get(ctx context.Context, keys ...string) (map[string][]byte, error) {
 	values := make(map[string][]byte, len(keys))
-	for some := range slices.Chunk(keys, maxKeys) {
-		items, err := b.get(ctx, some)
-		if err != nil {
-			return nil, err
+	var problem error
+	var mu sync.Mutex
+	done := func(found []foundItem, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		problem = errors.Join(problem, err)
+		for _, f := range found {
+			values[f.key] = f.value
 		}
-		for key, item := range items {
-			values[key] = item.Value
-		}
+	}
+	b.eachServer(len(keys), func(i int) string { return keys[i] },
+		func(i int) error { return locking.CheckKey(keys[i]) },
+		func(_ int, err error) { done(nil, err) },
+		func(l *link, mine []int) {
+			some := make([]string, len(mine))
+			for n, i := range mine {
+				some[n] = keys[i]
+			}
+			done(l.read(ctx, some))
+		})
+	if problem != nil {
+		return nil, problem
 	}
 	return values, nil
 }
 
-func (b *Backend) get(ctx context.Context, keys []string) (map[string]*memcache.Item, error) {
-	for _, key := range keys {
-		if err := locking.CheckKey(key); err != nil {
-			return nil, err
-		}
-	}
-	var found map[string]*memcache.Item
-	err := b.repeat(ctx, func(c *memcache.Client) (err error) {
-		found, err = fetch(c, keys)
-		return err
-	})
-	if err != nil {
-		return nil, asked(err)
-	}
-	return found, nil
+// foundItem is an item, and the connection on which it was read.
+type foundItem struct {
+	item
+	conn *conn
 }
 
-// fetch reads the keys. For one key it avoids GetMulti, which starts a goroutine for
-// each server.
-func fetch(c *memcache.Client, keys []string) (map[string]*memcache.Item, error) {
-	if len(keys) != 1 {
-		return c.GetMulti(keys)
+// read reads the items of the keys that exist. If the connection breaks it reads again, once.
+func (l *link) read(ctx context.Context, keys []string) ([]foundItem, error) {
+	for again := true; ; again = false {
+		request := newCall(1, perItem*len(keys))
+		for some := range slices.Chunk(keys, maxKeys) {
+			request.gets(some...)
+		}
+		c, err := l.do(ctx, request)
+		switch {
+		case again && isBroken(err):
+			continue
+		case err != nil && !errors.Is(err, locking.ErrUnavailable):
+			return nil, unavailable(err)
+		case err != nil:
+			return nil, err
+		}
+		found := make([]foundItem, 0, len(keys))
+		for _, r := range request.replies {
+			if r.kind == replyRefused {
+				return nil, r.err
+			}
+			for _, it := range r.items {
+				found = append(found, foundItem{it, c})
+			}
+		}
+		return found, nil
 	}
-	item, err := c.Get(keys[0])
-	if errors.Is(err, memcache.ErrCacheMiss) {
-		return nil, nil
-	}
-	return map[string]*memcache.Item{keys[0]: item}, err
 }
 
 // Renew implements locking.Backend. It may also return locking.ErrFull.
 func (b *Backend) Renew(ctx context.Context, key string, value []byte, ttl time.Duration) error {
-	return b.swap(ctx, key, value, memcache.Item{Value: value, Expiration: seconds(ttl)})
+	return b.changeOne(ctx, &change{key: key, value: value, with: value, lifetime: seconds(ttl)})
 }
 
-// Delete implements locking.Backend. It stores an expired item. That is empty, so
-// that a full server has room for it.
+// Delete implements locking.Backend.
 func (b *Backend) Delete(ctx context.Context, key string, value []byte) error {
-	return b.swap(ctx, key, value, memcache.Item{Expiration: -1})
+	return b.changeOne(ctx, &change{key: key, value: value, lifetime: remove})
 }
 
-// DeleteAll implements locking.Backend. One request compares all keys.
-func (b *Backend) DeleteAll(ctx context.Context, keys []string, values [][]byte) []error {
-	errs := make([]error, 0, len(keys))
-	for some := range slices.Chunk(keys, maxKeys) {
-		found, err := b.get(ctx, some)
-		for _, key := range some {
-			value := values[len(errs)]
-			if err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			version, err := owned(found, key, value)
-			if err == nil {
-				err = b.swapVersion(ctx, key, value, version, memcache.Item{Expiration: -1})
-			}
-			errs = append(errs, err)
-		}
+func (b *Backend) changeOne(ctx context.Context, c *change) error {
+	b.changeAll(ctx, []*change{c})
+	return c.err
+}
+
+// DeleteAll implements locking.Backend.
+func (b *Backend) DeleteAll(ctx context.Context, items []locking.Item) []error {
+	changes := make([]*change, len(items))
+	for i, it := range items {
+		changes[i] = &change{key: it.Key, value: it.Value, lifetime: remove, version: it.Version}
+	}
+	b.changeAll(ctx, changes)
+	errs := make([]error, len(items))
+	for i, c := range changes {
+		errs[i] = c.err
 	}
 	return errs
 }
 
-// swap replaces the item that holds value.
-func (b *Backend) swap(ctx context.Context, key string, value []byte, with memcache.Item) error {
-	version, err := b.compare(ctx, key, value)
-	if err != nil {
-		return err
-	}
-	return b.swapVersion(ctx, key, value, version, with)
-}
-
-// swapVersion is swap for a version of the item that was read with value. If the
-// connection breaks it reads again, once.
-func (b *Backend) swapVersion(ctx context.Context, key string, value []byte, version uint64,
-	with memcache.Item) error {
-	with.Key, with.CasID = key, version
-	send := func(c *memcache.Client) error { return c.CompareAndSwap(&with) }
-	err := b.run(ctx, send)
-	if !broke(err) {
-		return changed(err)
-	}
-	b.pool.drop()
-	with.CasID, err = b.compare(ctx, key, value)
-	switch {
-	case errors.Is(err, locking.ErrUnavailable):
-		return fmt.Errorf("%w: %w", locking.ErrUnclear, err)
-	case err != nil && with.Expiration < 0:
-		return nil // the first request took effect, and its reply was lost
-	case err != nil:
-		return err
-	}
-	return changed(b.run(ctx, send))
-}
-
-// compare returns the version of the item if it holds value.
-func (b *Backend) compare(ctx context.Context, key string,
-	value []byte) (version uint64, err error) {
-	found, err := b.get(ctx, []string{key})
-	if err != nil {
-		return 0, err
-	}
-	return owned(found, key, value)
-}
-
-func owned(found map[string]*memcache.Item, key string, value []byte) (version uint64, err error) {
-	item, exists := found[key]
-	if !exists {
-		return 0, locking.ErrMissing
-	}
-	if !bytes.Equal(item.Value, value) {
-		return 0, locking.ErrNotOwner
-	}
-	return item.CasID, nil
-}
-
-// seconds returns a lifetime for the protocol. memcached reads less than a second as
-// unlimited, and more than 30 days as a date.
-func seconds(ttl time.Duration) int32 {
-	const most = 30 * 24 * time.Hour
-	return int32(min(max(ttl, time.Second), most) / time.Second)
+// changeAll makes the changes, on all servers at the same time.
+func (b *Backend) changeAll(ctx context.Context, changes []*change) {
+	b.eachServer(len(changes), func(i int) string { return changes[i].key },
+		func(i int) error { return locking.CheckKey(changes[i].key) },
+		func(i int, err error) { changes[i].finish(err) },
+		func(l *link, mine []int) {
+			some := make([]*change, len(mine))
+			for n, i := range mine {
+				some[n] = changes[i]
+			}
+			l.changeAll(ctx, some)
+		})
 }

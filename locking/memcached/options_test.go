@@ -19,7 +19,6 @@ func TestOptions(t *testing.T) {
 		"no port":          {memcached.Options{Servers: []string{"127.0.0.1:11211", "localhost"}}, `"localhost"`},
 		"empty port":       {memcached.Options{Servers: []string{"localhost:"}}, `"localhost:"`},
 		"negative timeout": {memcached.Options{Servers: []string{"a:1"}, Timeout: -1}, "negative"},
-		"negative idle":    {memcached.Options{Servers: []string{"a:1"}, MaxIdle: -1}, "negative"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -41,8 +41,7 @@ func (s Setting) String() string {
 
 // needs are the backend's own requirements.
 type needs struct {
-	connections int64 // of one replica, at most
-	password    bool
+	password bool
 }
 
 // rule rates one setting.
@@ -56,10 +55,10 @@ type rule struct {
 }
 
 const (
-	knownGood        = "1.6.18" // the oldest release in the tests
-	smallestItem     = 8 << 10  // a lock's value has at most 4 KiB
-	spareConnections = 32       // of maxconns, which memcached keeps for itself
-	anywhere         = "NULL"   // `inter` without -l
+	knownGood    = "1.6.18" // the oldest release in the tests
+	smallestItem = 8 << 10  // a lock's value has at most 4 KiB
+	connections  = 64       // two for each of 16 replicas, and 32 that memcached keeps for itself
+	anywhere     = "NULL"   // `inter` without -l
 )
 
 // rules are in the order of display. They were measured on 1.6.18:
@@ -74,19 +73,18 @@ func rules() []rule {
 			"when it moves memory between sizes it drops entries, with -M too"},
 		{"cas_enabled", is("yes"), Unsafe, "yes", "start it without -C",
 			"locks are renewed and given back by cas"},
-		{"item_size_max", atLeast(func(needs) int64 { return smallestItem }), Unsafe,
+		{"item_size_max", atLeast(smallestItem), Unsafe,
 			fmt.Sprintf("%d or more", smallestItem), "start it without -I",
 			"the value of a lock may not fit"},
-		{"maxconns", atLeast(func(n needs) int64 { return n.connections + spareConnections }),
-			Unsafe, "room for every replica's max_idle and some to spare",
+		{"maxconns", atLeast(connections), Unsafe, fmt.Sprintf("%d or more", connections),
 			"start it with a larger -c",
-			"one replica alone may take all connections, and the others can't ask"},
+			"each replica needs two connections, and those that get none can't ask"},
 		{"auth_enabled_ascii", asksPassword, Unsafe, "a file of users", "start it with -Y",
 			"a password is configured, but anybody may do without"},
 		{"temp_lru", idleTemporary, Advice, "no", "start it without -o temporary_ttl",
 			"beside -M it protects nothing and delays the reuse of expired entries"},
 		{"idle_timeout", is("0"), Advice, "0", "start it without -o idle_timeout",
-			"replicas keep connections; each that it closes costs a request"},
+			"replicas keep connections, and each closed one must be opened again"},
 		{"udpport", is("0"), Advice, "0", "start it with -U 0",
 			"locks use TCP, and UDP lets strangers have it flood others"},
 		{"inter", somewhere, Advice, "an address on a private network", "start it with -l",
@@ -100,10 +98,10 @@ func is(want string) func(string, map[string]string, needs) bool {
 	return func(value string, _ map[string]string, _ needs) bool { return value == want }
 }
 
-func atLeast(want func(needs) int64) func(string, map[string]string, needs) bool {
-	return func(value string, _ map[string]string, n needs) bool {
+func atLeast(want int64) func(string, map[string]string, needs) bool {
+	return func(value string, _ map[string]string, _ needs) bool {
 		number, err := strconv.ParseInt(value, 10, 64)
-		return err == nil && number >= want(n)
+		return err == nil && number >= want
 	}
 }
 

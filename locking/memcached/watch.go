@@ -32,12 +32,12 @@ type Watch struct {
 
 // Watch returns a Watch of the backend's servers that has not read them yet.
 func (b *Backend) Watch(o WatchOptions) *Watch {
-	w := &Watch{dialer: &b.pool.dialer, timeout: 2 * b.pool.timeout, every: o.Every, log: o.Log}
+	w := &Watch{dialer: &b.dialer, timeout: 2 * b.timeout, every: o.Every, log: o.Log}
 	if w.every <= 0 {
 		w.every = defaultEvery
 	}
-	n := needs{connections: int64(cap(b.pool.slots)) + 1, password: b.pool.dialer.user != ""}
-	for _, address := range b.pool.servers {
+	n := needs{password: b.dialer.user != ""}
+	for _, address := range b.servers {
 		w.servers = append(w.servers, newWatched(server(address.String()), n))
 	}
 	return w

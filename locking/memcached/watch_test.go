@@ -44,7 +44,7 @@ func TestRecommendedFlagsAreSafe(t *testing.T) {
 	skipWithShort(t)
 	server := servertest.NewMemcached(t, recommended(t)...)
 	watch := watchOf(t, open(t, memcached.Options{Servers: []string{server.Addr()},
-		Timeout: 5 * time.Second, MaxIdle: 64}))
+		Timeout: 5 * time.Second}))
 	watch.Look(t.Context())
 	complaints(t, watch, memcached.Unsafe)
 	complaints(t, watch, memcached.Advice)
@@ -148,7 +148,11 @@ func TestServerEvents(t *testing.T) {
 				t.Errorf("%d lines in the log: %v", len(lines), lines)
 			}
 			h := watch.Servers()[0]
-			if h.Events[0].Kind != test.want || test.seen(h.Seen) == 0 {
+			// A server that evicts may also refuse an item at the same time.
+			reported := slices.ContainsFunc(h.Events, func(e memcached.Event) bool {
+				return e.Kind == test.want
+			})
+			if !reported || test.seen(h.Seen) == 0 {
 				t.Errorf("events %+v, seen %+v", h.Events, h.Seen)
 			}
 			if test.want != memcached.EventRestarted && h.Seen.Restarts != 0 ||

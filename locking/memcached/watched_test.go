@@ -53,7 +53,7 @@ func kinds(events []Event) string {
 	return strings.Join(texts, ", ")
 }
 
-func newTestWatched() *watched { return newWatched("127.0.0.1:11211", needs{connections: 65}) }
+func newTestWatched() *watched { return newWatched("127.0.0.1:11211", needs{}) }
 
 func TestNews(t *testing.T) {
 	down := &DialError{Server: "s", Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}
@@ -227,8 +227,8 @@ func TestRatings(t *testing.T) {
 		"small items":                          {[]string{"item_size_max", "8191"}, false, "unsafe item_size_max"},
 		"items just large enough":              {[]string{"item_size_max", "8192"}, false, ""},
 		"items of no size":                     {[]string{"item_size_max", "much"}, false, "unsafe item_size_max"},
-		"few connections":                      {[]string{"maxconns", "96"}, false, "unsafe maxconns"},
-		"connections just enough":              {[]string{"maxconns", "97"}, false, ""},
+		"few connections":                      {[]string{"maxconns", "63"}, false, "unsafe maxconns"},
+		"connections just enough":              {[]string{"maxconns", "64"}, false, ""},
 		"unneeded password":                    {nil, true, "unsafe auth_enabled_ascii"},
 		"password":                             {[]string{"auth_enabled_ascii", "/etc/memcached.users"}, true, ""},
 		"password, open to all":                {[]string{"auth_enabled_ascii", "/etc/memcached.users", "inter", "NULL"}, true, ""},
@@ -254,7 +254,7 @@ func TestRatings(t *testing.T) {
 				r.version = version
 			}
 			var got []string
-			for _, s := range judge(r, needs{connections: 65, password: test.password}) {
+			for _, s := range judge(r, needs{password: test.password}) {
 				if s.Rating != Good {
 					got = append(got, string(s.Rating)+" "+s.Name)
 				}

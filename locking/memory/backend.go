@@ -87,11 +87,21 @@ func (b *Backend) Delete(ctx context.Context, key string, value []byte) error {
 	})
 }
 
+// AddAll implements locking.Backend.
+func (b *Backend) AddAll(ctx context.Context, items []locking.Item,
+	ttl time.Duration) []locking.Added {
+	results := make([]locking.Added, len(items))
+	for i, it := range items {
+		results[i].Err = b.Add(ctx, it.Key, it.Value, ttl)
+	}
+	return results
+}
+
 // DeleteAll implements locking.Backend.
-func (b *Backend) DeleteAll(ctx context.Context, keys []string, values [][]byte) []error {
-	errs := make([]error, len(keys))
-	for i, key := range keys {
-		errs[i] = b.Delete(ctx, key, values[i])
+func (b *Backend) DeleteAll(ctx context.Context, items []locking.Item) []error {
+	errs := make([]error, len(items))
+	for i, it := range items {
+		errs[i] = b.Delete(ctx, it.Key, it.Value)
 	}
 	return errs
 }

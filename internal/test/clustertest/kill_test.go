@@ -97,7 +97,7 @@ type victim struct {
 	spec    replicas.Spec
 	process *replicas.Process
 
-	locked    atomic.Bool // between the add of the first lock and the removal of the last
+	locked    atomic.Bool // between the add of the locks and their removal
 	firings   scheduledTimes
 	armed     atomic.Bool
 	once      sync.Once
@@ -156,10 +156,10 @@ func (v *victim) proxy(server string, kills bool) (*servertest.Proxy, error) {
 	proxy.OnRequest(func(piece []byte) servertest.Fate {
 		switch {
 		case gateAdd(v, piece):
-			v.firings.add(piece)
-		case lockAdd("_a")(v, piece):
+			v.firings.add(v, piece)
+		case locksAdd(v, piece):
 			v.locked.Store(true)
-		case lockRemoval("_a")(v, piece):
+		case locksRemoval(v, piece):
 			v.locked.Store(false)
 		}
 		switch {

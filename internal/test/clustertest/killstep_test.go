@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// killStep is a step between the gate of a firing and the removal of its last lock. One request of
-// the replica to a server identifies it.
+// killStep is a step between the gate of a firing and the removal of its locks. One request of the
+// replica to a server identifies it.
 type killStep struct {
 	name     string
 	store    bool                               // the request is to PostgreSQL, not to memcached
@@ -23,8 +23,7 @@ type killStep struct {
 
 var killSteps = []killStep{
 	{name: "gate added", request: gateAdd, answered: true, unlocked: true},
-	{name: "first lock added", request: lockAdd("_a"), answered: true},
-	{name: "last lock added", request: lockAdd("_c"), answered: true},
+	{name: "locks added", request: locksAdd, answered: true},
 	{name: "start not received", store: true, request: start},
 	{name: "start granted, reply lost", store: true, request: start, answered: true, running: true},
 	{name: "start granted, handler called", store: true, request: carries("begin"), running: true},
@@ -35,13 +34,15 @@ var killSteps = []killStep{
 	},
 	{name: "finish not received", store: true, request: carries("succeeded"), running: true},
 	{name: "finish recorded, reply lost", store: true, request: carries("succeeded"), answered: true},
-	{name: "no lock removed", request: lockRemoval("_c")},
-	{name: "one lock removed", request: lockRemoval("_b")},
+	{name: "locks not removed", request: locksRemoval},
+	{name: "locks removed, reply lost", request: locksRemoval, answered: true, unlocked: true},
 }
 
 func gateAdd(v *victim, piece []byte) bool {
-	line := commandLine(piece)
-	return line[0] == "add" && strings.Contains(line[1], ":gate:"+v.job()+"@")
+	_, found := command(piece, "add", func(line commandLine) bool {
+		return strings.Contains(line[1], ":gate:"+v.job()+"@")
+	})
+	return found
 }
 
 // scheduledTimes are those of the firings whose gates the victim has added.
@@ -51,8 +52,11 @@ type scheduledTimes struct {
 }
 
 // add reads the scheduled time in the add of a gate: its key ends with @microseconds@version.
-func (s *scheduledTimes) add(piece []byte) {
-	key := strings.Split(commandLine(piece)[1], "@")
+func (s *scheduledTimes) add(v *victim, piece []byte) {
+	line, _ := command(piece, "add", func(line commandLine) bool {
+		return strings.Contains(line[1], ":gate:"+v.job()+"@")
+	})
+	key := strings.Split(line[1], "@")
 	micros, err := strconv.ParseInt(key[len(key)-2], 10, 64)
 	if err != nil {
 		panic(err) // the names of gates have changed
@@ -71,30 +75,39 @@ func (s *scheduledTimes) all() []time.Time {
 	return slices.Clone(s.times)
 }
 
-// lockAdd is the add of the lock on one of the victim's tables.
-func lockAdd(table string) func(*victim, []byte) bool {
-	return func(v *victim, piece []byte) bool {
-		line := commandLine(piece)
-		return line[0] == "add" && strings.HasSuffix(line[1], "/"+v.name+table)
-	}
+// locksAdd is the request that adds the locks on the victim's tables.
+func locksAdd(v *victim, piece []byte) bool {
+	_, found := command(piece, "add", v.isTable)
+	return found
 }
 
-// lockRemoval is the cas that removes the lock on one of the victim's tables by an expiry in the
-// past.
-func lockRemoval(table string) func(*victim, []byte) bool {
-	return func(v *victim, piece []byte) bool {
-		line := commandLine(piece)
-		return line[0] == "cas" && strings.HasSuffix(line[1], "/"+v.name+table) && line[3] == "-1"
-	}
+// locksRemoval is the request that removes the locks by an expiry in the past.
+func locksRemoval(v *victim, piece []byte) bool {
+	_, found := command(piece, "cas", func(line commandLine) bool {
+		return v.isTable(line) && line[3] == "-1"
+	})
+	return found
 }
 
-// commandLine returns the verb, key, flags and lifetime of a memcached command. Missing parts are
-// empty.
-func commandLine(piece []byte) [4]string {
-	line, _, _ := bytes.Cut(piece, []byte("\r\n"))
-	var words [4]string
-	copy(words[:], strings.Fields(string(line)))
-	return words
+// isTable reports whether a command is about a lock on one of the victim's tables.
+func (v *victim) isTable(line commandLine) bool {
+	return strings.Contains(line[1], "/"+v.name+"_")
+}
+
+// commandLine is the verb, key, flags and lifetime of a memcached command. Missing parts are empty.
+type commandLine [4]string
+
+// command returns the first command of a piece with the verb that matches. Values are in the piece
+// too, each on a line of its own.
+func command(piece []byte, verb string, matches func(commandLine) bool) (commandLine, bool) {
+	for text := range bytes.SplitSeq(piece, []byte("\r\n")) {
+		var line commandLine
+		copy(line[:], strings.Fields(string(text)))
+		if line[0] == verb && matches(line) {
+			return line, true
+		}
+	}
+	return commandLine{}, false
 }
 
 // start is the request for the claim. It contains the lock on the job itself.

@@ -26,6 +26,8 @@ func backendTests() map[string]func(*testing.T, Fixture) {
 		"EndedCtx":    testEndedContext,
 		"OneAddWins":  testOneAddWins,
 		"Connections": testConnections,
+		"AddAll":      testAddAll,
+		"Versions":    testVersions,
 		"DeleteAll":   testDeleteAll,
 	}
 }
@@ -187,19 +189,112 @@ func testOneAddWins(t *testing.T, f Fixture) {
 	}
 }
 
+func testAddAll(t *testing.T, f Fixture) {
+	b := f.Connect(t)
+	check(t, "add", b.Add(t.Context(), "k100", []byte("other"), keyTTL), nil)
+	var items []locking.Item
+	for i := range 450 {
+		items = append(items, locking.Item{Key: fmt.Sprintf("k%d", i),
+			Value: fmt.Appendf(nil, "v%d", i)})
+	}
+	items = append(items, items[0], locking.Item{Key: "a b"},
+		locking.Item{Key: "large", Value: make([]byte, locking.MaxValueBytes+1)})
+	results := b.AddAll(t.Context(), items, keyTTL)
+	if len(results) != len(items) {
+		t.Fatalf("got %d results, want %d", len(results), len(items))
+	}
+	for i, want := range map[int]error{100: locking.ErrNotStored, 450: locking.ErrNotStored,
+		451: locking.ErrBadKey, 452: locking.ErrTooLarge} {
+		check(t, items[i].Key, results[i].Err, want)
+	}
+	if found := results[100].Found; found != nil && string(found) != "other" {
+		t.Errorf("found %q under a key that is held, want nothing or the holder's value", found)
+	}
+	for i, r := range results[:450] {
+		if i == 100 {
+			continue
+		}
+		check(t, items[i].Key, r.Err, nil)
+		if r.Found != nil {
+			t.Errorf("%s: found %q, but it was free", items[i].Key, r.Found)
+		}
+		checkValue(t, b, items[i].Key, string(items[i].Value))
+	}
+	if results := b.AddAll(t.Context(), nil, keyTTL); len(results) != 0 {
+		t.Errorf("add of no items: got %v", results)
+	}
+	stop, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, r := range b.AddAll(stop, items[:2], keyTTL) {
+		check(t, "add with an ended context", r.Err, locking.ErrUnavailable)
+	}
+}
+
+// testVersions deletes with versions that are of use, and with those that are not any more.
+func testVersions(t *testing.T, f Fixture) {
+	b := f.Connect(t)
+	add := func(value string) locking.Item {
+		it := locking.Item{Key: "k", Value: []byte(value)}
+		added := b.AddAll(t.Context(), []locking.Item{it}, keyTTL)[0]
+		check(t, "add", added.Err, nil)
+		it.Version = added.Version
+		return it
+	}
+	remove := func(what string, b locking.Backend, it locking.Item, want error) {
+		t.Helper()
+		check(t, what, b.DeleteAll(t.Context(), []locking.Item{it})[0], want)
+	}
+	first := add("1")
+	remove("delete", b, first, nil)
+	remove("second delete", b, first, locking.ErrMissing)
+	second := add("2")
+	remove("delete by the owner before", b, first, locking.ErrNotOwner)
+	checkValue(t, b, "k", "2")
+	check(t, "renewal", b.Renew(t.Context(), "k", second.Value, keyTTL), nil)
+	remove("delete after a renewal", b, second, nil)
+	third := add("3")
+	remove("delete by another connection", f.Connect(t), third, nil)
+	checkGone(t, b, "k")
+	old := add("4")
+	if f.Forget == nil {
+		return
+	}
+	f.Forget(t)
+	await(t, "the store is back", func() bool {
+		_, err := b.Get(t.Context(), "k")
+		return err == nil
+	})
+	same := false
+	for i := range 60 { // until the version is the same, if the store counts from the beginning
+		next := add("5")
+		if i%3 == 2 { // another version, so that not all are odd
+			check(t, "renewal", b.Renew(t.Context(), "k", next.Value, keyTTL), nil)
+		}
+		same = same || next.Version.Number == old.Version.Number
+		remove("delete after the store has forgotten", b, old, locking.ErrNotOwner)
+		checkValue(t, b, "k", "5")
+		remove("delete by the new owner", b, next, nil)
+	}
+	if !same {
+		t.Errorf("no version was %d again", old.Version.Number)
+	}
+}
+
 func testDeleteAll(t *testing.T, f Fixture) {
 	b := f.Connect(t)
-	keys, values := []string{"missing", "other's"}, [][]byte{[]byte("1"), []byte("1")}
+	items := []locking.Item{{Key: "missing", Value: []byte("1")},
+		{Key: "other's", Value: []byte("1")}}
+	keys := []string{"missing", "other's"}
 	check(t, "add", b.Add(t.Context(), "other's", []byte("2"), keyTTL), nil)
 	for i := range 450 {
-		keys, values = append(keys, fmt.Sprintf("k%d", i)),
-			append(values, fmt.Appendf(nil, "v%d", i))
-		check(t, "add", b.Add(t.Context(), keys[i+2], values[i+2], keyTTL), nil)
+		it := locking.Item{Key: fmt.Sprintf("k%d", i), Value: fmt.Appendf(nil, "v%d", i)}
+		check(t, "add", b.Add(t.Context(), it.Key, it.Value, keyTTL), nil)
+		items, keys = append(items, it), append(keys, it.Key)
 	}
-	keys, values = append(keys, "k0"), append(values, values[2])
-	errs := b.DeleteAll(t.Context(), keys, values)
-	if len(errs) != len(keys) {
-		t.Fatalf("got %d results, want %d", len(errs), len(keys))
+	items = append(items, items[2])
+	errs := b.DeleteAll(t.Context(), items)
+	if len(errs) != len(items) {
+		t.Fatalf("got %d results, want %d", len(errs), len(items))
 	}
 	check(t, "delete of nothing", errs[0], locking.ErrMissing)
 	check(t, "another's", errs[1], locking.ErrNotOwner)
@@ -214,10 +309,10 @@ func testDeleteAll(t *testing.T, f Fixture) {
 	if err != nil || len(found) != 1 {
 		t.Errorf("keys left: %v, %v", found, err)
 	}
-	if errs := b.DeleteAll(t.Context(), nil, nil); len(errs) != 0 {
+	if errs := b.DeleteAll(t.Context(), nil); len(errs) != 0 {
 		t.Errorf("delete of no keys: got %v", errs)
 	}
-	errs = b.DeleteAll(t.Context(), []string{"a", ""}, [][]byte{nil, nil})
+	errs = b.DeleteAll(t.Context(), []locking.Item{{Key: "a"}, {}})
 	check(t, "delete with a bad key", errs[1], locking.ErrBadKey)
 }
 

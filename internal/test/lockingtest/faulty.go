@@ -86,7 +86,8 @@ func (f *Faulty) Land() {
 	}
 }
 
-// Count returns how many operations of a kind were called.
+// Count returns how many operations of a kind were called. AddAll counts as one, and DeleteAll as
+// one for each item.
 func (f *Faulty) Count(op Op) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -134,16 +135,44 @@ func (f *Faulty) Delete(ctx context.Context, key string, value []byte) error {
 // it.
 func (f *Faulty) afterNext(then func()) { f.after = then }
 
+// AddAll implements locking.Backend. Without planned faults it calls the AddAll of the real
+// backend.
+func (f *Faulty) AddAll(ctx context.Context, items []locking.Item,
+	ttl time.Duration) []locking.Added {
+	f.note(OpAdd, 1)
+	if !f.choosy() {
+		return f.backend.AddAll(ctx, items, ttl)
+	}
+	results := make([]locking.Added, len(items))
+	for i, it := range items {
+		results[i].Err = f.fail(ctx, OpAdd, it.Key, func(ctx context.Context) error {
+			return f.backend.Add(ctx, it.Key, it.Value, ttl)
+		})
+	}
+	return results
+}
+
+// AddEach is an AddAll that adds one item after the other.
+func AddEach(ctx context.Context, b interface {
+	Add(ctx context.Context, key string, value []byte, ttl time.Duration) error
+}, items []locking.Item, ttl time.Duration) []locking.Added {
+	results := make([]locking.Added, len(items))
+	for i, it := range items {
+		results[i].Err = b.Add(ctx, it.Key, it.Value, ttl)
+	}
+	return results
+}
+
 // DeleteAll implements locking.Backend. Without planned faults it calls the DeleteAll of the real
 // backend.
-func (f *Faulty) DeleteAll(ctx context.Context, keys []string, values [][]byte) []error {
+func (f *Faulty) DeleteAll(ctx context.Context, items []locking.Item) []error {
 	if !f.choosy() {
-		f.note(OpDelete, len(keys))
-		return f.backend.DeleteAll(ctx, keys, values)
+		f.note(OpDelete, len(items))
+		return f.backend.DeleteAll(ctx, items)
 	}
-	errs := make([]error, 0, len(keys))
-	for i, key := range keys {
-		errs = append(errs, f.Delete(ctx, key, values[i]))
+	errs := make([]error, 0, len(items))
+	for _, it := range items {
+		errs = append(errs, f.Delete(ctx, it.Key, it.Value))
 	}
 	return errs
 }
@@ -160,7 +189,14 @@ func (f *Faulty) note(op Op, n int) {
 	f.counts[op] += n
 }
 
+// do counts an operation, and makes it fail if that is planned.
 func (f *Faulty) do(ctx context.Context, op Op, key string,
+	action func(context.Context) error) error {
+	f.note(op, 1)
+	return f.fail(ctx, op, key, action)
+}
+
+func (f *Faulty) fail(ctx context.Context, op Op, key string,
 	action func(context.Context) error) error {
 	fault, after := f.next(op, key)
 	if after != nil {
@@ -188,7 +224,6 @@ func (f *Faulty) do(ctx context.Context, op Op, key string,
 func (f *Faulty) next(op Op, key string) (fault Fault, after func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.counts[op]++
 	if f.choose == nil {
 		return None, nil
 	}

@@ -66,6 +66,15 @@ func (r recorded) Add(ctx context.Context, key string, value []byte, ttl time.Du
 	return r.Backend.Add(ctx, key, value, ttl)
 }
 
+// AddAll implements locking.Backend.
+func (r recorded) AddAll(ctx context.Context, items []locking.Item,
+	ttl time.Duration) []locking.Added {
+	for _, it := range items {
+		r.keys.note(it.Key)
+	}
+	return r.Backend.AddAll(ctx, items, ttl)
+}
+
 // replica is one locker of the store, with the events that it reported.
 type replica struct {
 	*locking.Locker
