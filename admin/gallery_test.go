@@ -42,7 +42,7 @@ func pageStates() []galleryState {
 			has: []string{"Two replicas, all live. 1 of 2 tables held. One run active, " +
 				"none waiting.", `<h1 id="headline">Healthy</h1>`}},
 		{name: "contention", options: contention(), has: []string{
-			"Three replicas: two live, one late.", "holds <bdi>public/orders</bdi>", "42 min",
+			"Four replicas: two live, one late, one lost.", "holds <bdi>public/orders</bdi>", "42 min",
 			"Replica replica-4 is lost and not back.",
 		}},
 		{name: "fifty", options: fifty(), has: []string{"25 of 50 tables held", "more running"}},

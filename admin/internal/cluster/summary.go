@@ -26,13 +26,25 @@ func runSummary(running, waiting int) string {
 	return text + words.Number(waiting) + " waiting."
 }
 
+// replicaSummary counts all replicas that should be live, as the status bar does: lost ones count
+// unless they are back.
 func replicaSummary(replicas []Replica) string {
 	counts := make(map[ReplicaState]int)
+	present := make(map[string]bool) // by name
 	for _, r := range replicas {
-		counts[r.State]++
+		if r.State != ReplicaLost {
+			counts[r.State]++
+			present[r.Name] = present[r.Name] || r.State != ReplicaStopped
+		}
+	}
+	for _, r := range replicas {
+		if r.State == ReplicaLost && !present[r.Name] {
+			counts[r.State]++
+			present[r.Name] = true
+		}
 	}
 	live, late, expired := counts[ReplicaLive], counts[ReplicaLate], counts[ReplicaExpired]
-	total := live + late + expired
+	total := live + late + expired + counts[ReplicaLost]
 	switch {
 	case total == 0:
 		return "No replica is registered."
@@ -45,7 +57,7 @@ func replicaSummary(replicas []Replica) string {
 	for _, part := range []struct {
 		n    int
 		word string
-	}{{live, "live"}, {late, "late"}, {expired, "expired"}} {
+	}{{live, "live"}, {late, "late"}, {expired, "expired"}, {counts[ReplicaLost], "lost"}} {
 		if part.n > 0 {
 			parts = append(parts, words.Number(part.n)+" "+part.word)
 		}
