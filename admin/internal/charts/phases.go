@@ -16,9 +16,9 @@ const (
 	phaseBar  = 26
 
 	// MaxPhaseRows is the most attempts of a picture: the last ones.
-	MaxPhaseRows      = 12
-	minLabel          = 12 // percent: a narrower bar has no label
-	maxRetryWaitLabel = 80
+	MaxPhaseRows   = 12
+	minLabel       = 12 // percent: a narrower bar has no label
+	retryWaitLabel = 25 // percent: room for the label of a retry wait
 )
 
 // Phases is the picture of when each attempt of a run waited, ran, and waited for the next one.
@@ -38,6 +38,14 @@ type PhaseRow struct {
 	Waited    *PhaseBar
 	Ran       *PhaseBar
 	RetryWait *PhaseBar
+	Label     PhaseLabel // of the retry wait
+}
+
+// PhaseLabel is where the label of a retry wait is drawn.
+type PhaseLabel struct {
+	X     Percent // its left end, or its right end
+	Right bool    // X is its right end
+	OnBar bool    // it is on the bar of the attempt
 }
 
 // PhaseBar is a time in which an attempt did one thing.
@@ -61,8 +69,23 @@ func (Phases) AxisY() int { return phaseAxis }
 // LabelWidth returns the width of the plate behind a label in pixels.
 func (Phases) LabelWidth(label string) int { return 8 + 7*len(label) }
 
-// Ends returns whether the label of a retry wait has no room at its right.
-func (b PhaseBar) Ends() bool { return b.End() > maxRetryWaitLabel }
+// label returns the first place with room for the label of the retry wait: after it, on its line,
+// before the attempt, and on the bar of the attempt.
+func (r PhaseRow) label() PhaseLabel {
+	before := r.Ran.X // what is free before the attempt
+	if r.Waited != nil {
+		before = r.Waited.W - minLabel // it may have a label of its own
+	}
+	switch {
+	case 100-r.RetryWait.End() >= retryWaitLabel:
+		return PhaseLabel{X: r.RetryWait.End()}
+	case r.RetryWait.W >= retryWaitLabel:
+		return PhaseLabel{X: r.RetryWait.End(), Right: true}
+	case before >= retryWaitLabel:
+		return PhaseLabel{X: r.Ran.X, Right: true}
+	}
+	return PhaseLabel{X: r.RetryWait.X, Right: true, OnBar: true}
+}
 
 // NewPhases draws the attempts of a run, which include the last one. It returns nil if the run has
 // not started.
@@ -89,8 +112,9 @@ func NewPhases(run storage.Record, attempts []storage.RunAttempt, now time.Time)
 			row.Waited = d.waited(run, *a.StartedAt, row.Y)
 		}
 		row.Ran = d.ran(a, row.Y)
-		if a.FinishedAt != nil && i+1 < len(attempts) {
+		if a.FinishedAt != nil && row.Ran != nil && i+1 < len(attempts) {
 			row.RetryWait = d.retryWait(*a.FinishedAt, attempts[i+1], row.Y)
+			row.Label = row.label()
 		}
 		p.Rows = append(p.Rows, row)
 	}

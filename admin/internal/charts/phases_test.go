@@ -66,6 +66,33 @@ func TestPhases(t *testing.T) {
 	}
 }
 
+// TestLabelOfARetryWait checks that the label covers neither the attempt nor the next one.
+func TestLabelOfARetryWait(t *testing.T) {
+	for name, c := range map[string]struct {
+		waited, ran, retryWait Percent // widths
+		first                  bool    // attempt, which may have waited
+		want                   PhaseLabel
+	}{
+		"after it":           {10, 20, 10, true, PhaseLabel{X: 40}},
+		"on its line":        {10, 30, 45, true, PhaseLabel{X: 85, Right: true}},
+		"before the attempt": {60, 20, 15, false, PhaseLabel{X: 60, Right: true}},
+		"on the wait before": {60, 20, 15, true, PhaseLabel{X: 60, Right: true}},
+		"on the attempt":     {10, 70, 10, false, PhaseLabel{X: 80, Right: true, OnBar: true}},
+		"after a short wait": {30, 45, 20, true, PhaseLabel{X: 75, Right: true, OnBar: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			row := PhaseRow{Ran: &PhaseBar{X: c.waited, W: c.ran},
+				RetryWait: &PhaseBar{X: c.waited + c.ran, W: c.retryWait}}
+			if c.first {
+				row.Waited = &PhaseBar{W: c.waited}
+			}
+			if got := row.label(); got != c.want {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
 func TestPhasesOfManyAttempts(t *testing.T) {
 	began := time.Date(2026, 3, 14, 2, 30, 0, 0, time.UTC)
 	run := storage.Record{CreatedAt: began, StartedAt: &began, State: jobs.Running}

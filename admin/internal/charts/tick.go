@@ -37,16 +37,17 @@ func ticks(from, until time.Time) []Tick {
 func ticksEvery(step time.Duration, from, until time.Time) []Tick {
 	layout, days := "15:04", step >= 12*time.Hour
 	length := until.Sub(from)
+	margin := Percent(2) // half of a text, whose middle is at X
 	switch {
 	case days:
-		layout = "Jan 2 15:04"
+		layout, margin = "Jan 2 15:04", 5
 	case step < time.Minute:
-		layout = "15:04:05"
+		layout, margin = "15:04:05", 4
 	}
 	var all []Tick
 	for at := from.Truncate(step); !at.After(until); at = at.Add(step) {
 		x := Percent(float64(at.Sub(from)) / float64(length) * 100)
-		if x >= 2 && x <= 98 {
+		if x >= margin && x <= 100-margin {
 			all = append(all, Tick{x, at, at.UTC().Format(layout), days})
 		}
 	}
