@@ -108,6 +108,7 @@ func TestScreenshots(t *testing.T) {
 						fmt.Sprintf("%s-%s.png", state.name, s.Name)))
 				}
 			}
+			checkZooms(t, window)
 		})
 	}
 }
