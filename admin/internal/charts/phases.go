@@ -45,6 +45,7 @@ type PhaseRow struct {
 type PhaseLabel struct {
 	X     Percent // its left end, or its right end
 	Right bool    // X is its right end
+	Above bool    // it is above the line of the retry wait
 	OnBar bool    // it is on the bar of the attempt
 }
 
@@ -69,8 +70,8 @@ func (Phases) AxisY() int { return phaseAxis }
 // LabelWidth returns the width of the plate behind a label in pixels.
 func (Phases) LabelWidth(label string) int { return 8 + 7*len(label) }
 
-// label returns the first place with room for the label of the retry wait: after it, on its line,
-// before the attempt, and on the bar of the attempt.
+// label returns the first place with room for the label of the retry wait: after it, above its
+// line, before the attempt, and on the bar of the attempt.
 func (r PhaseRow) label() PhaseLabel {
 	before := r.Ran.X // what is free before the attempt
 	if r.Waited != nil {
@@ -80,7 +81,7 @@ func (r PhaseRow) label() PhaseLabel {
 	case 100-r.RetryWait.End() >= retryWaitLabel:
 		return PhaseLabel{X: r.RetryWait.End()}
 	case r.RetryWait.W >= retryWaitLabel:
-		return PhaseLabel{X: r.RetryWait.End(), Right: true}
+		return PhaseLabel{X: r.RetryWait.End(), Right: true, Above: true}
 	case before >= retryWaitLabel:
 		return PhaseLabel{X: r.Ran.X, Right: true}
 	}

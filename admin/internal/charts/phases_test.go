@@ -74,7 +74,7 @@ func TestLabelOfARetryWait(t *testing.T) {
 		want                   PhaseLabel
 	}{
 		"after it":           {10, 20, 10, true, PhaseLabel{X: 40}},
-		"on its line":        {10, 30, 45, true, PhaseLabel{X: 85, Right: true}},
+		"above its line":     {10, 30, 45, true, PhaseLabel{X: 85, Right: true, Above: true}},
 		"before the attempt": {60, 20, 15, false, PhaseLabel{X: 60, Right: true}},
 		"on the wait before": {60, 20, 15, true, PhaseLabel{X: 60, Right: true}},
 		"on the attempt":     {10, 70, 10, false, PhaseLabel{X: 80, Right: true, OnBar: true}},
