@@ -71,8 +71,9 @@ func (h *history) Firing(_ context.Context, job string,
 		if v.Name != job {
 			continue
 		}
-		view := storage.FiringView{Now: h.now, Version: v.Version, Schedule: v.Schedule,
-			Zone: v.Zone, CheckedUntil: h.now.Add(-time.Minute), UpdatedAt: v.UpdatedAt}
+		view := storage.FiringView{Now: h.now, Version: v.Version, Hash: v.Hash,
+			Schedule: v.Schedule, Zone: v.Zone, CheckedUntil: h.now.Add(-time.Minute),
+			UpdatedAt: v.UpdatedAt}
 		for _, r := range h.runs {
 			if r.Job == job && r.Key == "" && r.ScheduledAt.Equal(scheduledAt) {
 				r.Output = ""
