@@ -34,6 +34,7 @@ type history struct {
 	err      error // returned by every call
 
 	onLocks  func() // called before each call of Locks
+	onJob    func() // called before each call of Job
 	saved    map[string]json.RawMessage
 	pauses   []storage.Pause
 	blocked  []storage.WaitSummary
@@ -193,6 +194,9 @@ func (h *history) lastRuns() map[string]*storage.Record {
 }
 
 func (h *history) Job(_ context.Context, name string) (storage.JobView, error) {
+	if h.onJob != nil {
+		h.onJob()
+	}
 	for _, v := range h.jobs {
 		if v.Name == name && h.err == nil {
 			return h.complete(v, h.lastRuns()), nil

@@ -110,6 +110,8 @@ func pageStates() []galleryState {
 			has: []string{"does not answer", "has no cached copy of this page"}},
 		staleState("jobs-stale", busy(), "/jobs", "every 5 minutes"),
 
+		{name: "job-daily", options: busy(), path: "/jobs/prune-orders",
+			has: []string{"<bdi>Europe/Berlin</bdi>, job", "<bdi>2026-03-15 02:30:00</bdi></td>"}},
 		{name: "job", options: busy(), path: "/jobs/rollup-sales",
 			has: []string{"Duration", "at the median", "Saved state", "Last backfill",
 				"All backfills of this job", "81244", "Next scheduled times", "every 5 minutes", "Outcomes",

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -33,6 +34,23 @@ func TestZone(t *testing.T) {
 		`value="utc" aria-pressed="true"`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %s", want)
+		}
+	}
+	if cookies = sendZone(handler, "job", "/").Result().Cookies(); len(cookies) != 1 ||
+		cookies[0].Value != "job" {
+		t.Fatalf("cookies %v, want the zone of jobs", cookies)
+	}
+	for path, zone := range map[string]string{"/jobs/rollup-sales": "Europe/Berlin",
+		"/jobs/rollup-sales/explain": "Europe/Berlin", "/runs?job=rollup-sales": "Europe/Berlin",
+		"/runs/" + id(2).String(): "Europe/Berlin", "/": "", "/jobs": "", "/runs": ""} {
+		page := accesstest.Ask(handler, http.MethodGet, path, fromItsPage,
+			accesstest.WithCookie(cookies[0])).Body.String()
+		want := `<html lang="en" data-times-in="job"`
+		if zone != "" {
+			want += ` data-job-zone="` + zone + `"`
+		}
+		if !strings.Contains(page, want+">") {
+			t.Errorf("%s: the page lacks %s: %.100s", path, want, page)
 		}
 	}
 	if cookies = sendZone(handler, "", "/").Result().Cookies(); len(cookies) != 1 ||
@@ -68,4 +86,96 @@ func TestViewerChoosesUTC(t *testing.T) {
 	}
 	choose("utc", "03:12:15", "2026-03-13T12:00")
 	choose("", "12:12:15", "2026-03-13T21:00")
+}
+
+// TestViewerChoosesTheZoneOfTheJob chooses the zone of the job in a browser in Tokyo. The job is in
+// Berlin, whose summer time begins two weeks later.
+func TestViewerChoosesTheZoneOfTheJob(t *testing.T) {
+	t.Parallel()
+	window := tabInTokyo(t)
+	site := siteIn(t, window, newServer(t, actionOptions(busy())).Handler())
+	text := func(expression string) string {
+		return evaluate[string](t, window, expression)
+	}
+	const clock = `document.querySelector(".fresh time").textContent`
+	const next = `[...document.querySelectorAll(".zones :is(th, td)")].slice(0, 6).filter((e) => e.checkVisibility()).map((e) => e.innerText.trim()).join(" | ")`
+	visit(t, window, screens()[2], site+"/jobs/prune-orders")
+	if got, want := text(next), "Europe/Berlin, job | Asia/Tokyo | From now | "+
+		"2026-03-15 02:30:00 | 2026-03-15 10:30:00 | in 22 h 17 min"; got != want {
+		t.Errorf("the next scheduled times are %s, want %s", got, want)
+	}
+	if err := chromedp.Do(window, chromedp.Click(".menu > summary"),
+		chromedp.Click(`button[name="zone"][value="job"]`)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, window, clock+` == "04:12:15"`)
+	if got, want := text(next), "Europe/Berlin | From now | 2026-03-15 02:30:00 | "+
+		"in 22 h 17 min"; got != want {
+		t.Errorf("in the zone of the job they are %s, want %s", got, want)
+	}
+	for expression, want := range map[string]string{
+		`document.querySelector(".fresh time").title`: "2026-03-14 04:12:15 +01:00 " +
+			"(2026-03-14 03:12:15 UTC)",
+		`document.querySelector("[data-times]").textContent`: "All times are those of " +
+			"Europe/Berlin, unless another zone is shown.",
+	} {
+		if got := text(expression); got != want {
+			t.Errorf("%s: got %q, want %q", expression, got, want)
+		}
+	}
+	// summer time and winter time, and the hours between them
+	for utc, berlin := range map[string]string{"2026-03-29T00:30": "2026-03-29T01:30",
+		"2026-03-29T01:30": "2026-03-29T03:30", "2026-10-25T01:30": "2026-10-25T02:30",
+		"2026-07-01T22:30": "2026-07-02T00:30"} {
+		visit(t, window, screens()[2], site+"/runs?job=rollup-sales&from="+utc)
+		const field = `document.getElementById("from").value`
+		if got := text(field); got != berlin {
+			t.Errorf("%s: the field reads %q, want %q", utc, got, berlin)
+		}
+		follow(t, window, `.tools > button`)
+		if got := evaluate[string](t, window,
+			`new URLSearchParams(location.search).get("from")`); got != utc+":00Z" {
+			t.Errorf("%s is sent as %s", utc, got)
+		}
+	}
+	night := `document.querySelector("a[data-night]").search`
+	if got := text(night); !strings.Contains(got, "from=2026-03-13T19%3A00%3A00Z") ||
+		!strings.Contains(got, "until=2026-03-14T05%3A00%3A00Z") {
+		t.Errorf("the last night leads to %s", got)
+	}
+	visit(t, window, screens()[2], site+"/jobs/rollup-sales/explain")
+	if got := text(`document.querySelector("[data-zone-name]").value`); got != "Europe/Berlin" {
+		t.Errorf("the field of the explanation is in %q", got)
+	}
+	visit(t, window, screens()[2], site+"/runs")
+	if got := text(clock); got != "12:12:15" {
+		t.Errorf("a page about several jobs reads %q, want Tokyo's time", got)
+	}
+}
+
+// TestZoneOfAJobWithoutItsStore checks that a page whose store does not answer is in the zone of
+// the browser, and that it does not ask for the zone of its job first.
+func TestZoneOfAJobWithoutItsStore(t *testing.T) {
+	o := calm()
+	handler := newServer(t, o).Handler()
+	cookie := accesstest.WithCookie(sendZone(handler, "job", "/").Result().Cookies()[0])
+	ask := func() string {
+		return accesstest.Ask(handler, http.MethodGet, "/jobs/rollup-sales", fromItsPage,
+			cookie).Body.String()
+	}
+	if page := ask(); !strings.Contains(page, `data-job-zone="Europe/Berlin"`) {
+		t.Fatalf("the page lacks the zone of its job: %.100s", page)
+	}
+	h, asked := o.Store.(*history), 0
+	h.err, h.onJob = errors.New("connection refused"), func() { asked++ }
+	for n := range 2 {
+		asked = 0
+		if page := ask(); strings.Contains(page, "data-job-zone") ||
+			!strings.Contains(page, `class="stale"`) {
+			t.Errorf("got %.100s, want the cached page in the zone of the browser", page)
+		}
+		if n > 0 && asked > 0 {
+			t.Errorf("a store that does not answer was asked %d times for a job", asked)
+		}
+	}
 }

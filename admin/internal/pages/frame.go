@@ -36,6 +36,7 @@ type Frame struct {
 	Account  access.Identity
 	Theme    Theme
 	Zone     Zone
+	JobZone  string // the zone of the page's job, if the viewer chose it
 	// actions that the viewer may perform: on the target of the page, or on some target if the page
 	// lists several
 	Can    permission.Allowed
@@ -78,6 +79,9 @@ func (s *Site) Frame(r *http.Request, section, title string, live bool) (Frame, 
 	f := Frame{Title: title, Section: section, Account: access.IdentityOf(r),
 		Address: param.Address(r.URL.EscapedPath(), query), Notice: s.noticeFor(r),
 		Theme: s.themeOf(r), Zone: s.zoneOf(r)}
+	if f.Zone == OfJob {
+		f.JobZone = s.jobZone(r.Context())
+	}
 	f.Searches = permission.RequireOn(r.Context(), permission.View, everything) == nil
 	if s.Actions {
 		f.Can = permission.AllowedOn(r.Context(), targetOf(r.Context()))

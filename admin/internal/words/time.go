@@ -42,6 +42,20 @@ func (m Time) Clock() string {
 	return m.at.Format(time.DateTime)
 }
 
+// In formats the time of day in a zone, with the date if it is not today there. It returns "" if
+// this version does not know the zone.
+func (m Time) In(zone string) string {
+	location, err := time.LoadLocation(zone)
+	if err != nil {
+		return ""
+	}
+	at := m.at.In(location)
+	if at.Format(time.DateOnly) == m.now.In(location).Format(time.DateOnly) {
+		return at.Format(time.TimeOnly)
+	}
+	return at.Format(time.DateTime)
+}
+
 // Passed returns how long ago the time was.
 func (m Time) Passed() string { return Span(m.now.Sub(m.at)) }
 

@@ -1,26 +1,52 @@
-// Script of the pages: times in the viewer's zone, live updates, and a warning when the replica does not answer.
+// Script of the pages: times in the viewer's zone or that of a job, live updates, and a warning when the replica does not answer.
 // Without the script the pages show the same data in UTC.
 "use strict";
 
 (() => {
-  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  // The viewer may choose UTC, in which the server writes all times, or the zone of the job that a
+  // page is about. A browser may not know that zone.
+  const chosen = document.documentElement.dataset;
+  const utc = chosen.timesIn === "utc";
+  const formatOf = (timeZone) => {
+    try {
+      return timeZone && new Intl.DateTimeFormat("en-US", { timeZone, hourCycle: "h23", year: "numeric", month: "numeric", day: "numeric", hour: "numeric", minute: "numeric", second: "numeric" });
+    } catch {
+      return null;
+    }
+  };
+  const ofJob = formatOf(chosen.jobZone);
+  const zone = ofJob ? chosen.jobZone : Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+  // minutesOf returns the offset of the zone from UTC at a time.
+  const minutesOf = (t) => {
+    if (!ofJob) return -t.getTimezoneOffset();
+    const p = Object.fromEntries(ofJob.formatToParts(t).map((part) => [part.type, Number(part.value)]));
+    return Math.round((Date.UTC(p.year, p.month - 1, p.day, p.hour, p.minute, p.second) - t) / 60000);
+  };
+  // inZone returns a date whose fields in UTC are those of the zone at a time, and timeOf returns
+  // that time.
+  const inZone = (t) => new Date(t.getTime() + minutesOf(t) * 60000);
+  const timeOf = (d) => {
+    if (!ofJob) return new Date(d.getUTCFullYear(), d.getUTCMonth(), d.getUTCDate(), d.getUTCHours(), d.getUTCMinutes(), d.getUTCSeconds());
+    const near = new Date(d - minutesOf(d) * 60000);
+    return new Date(d - minutesOf(near) * 60000);
+  };
+  const dayOf = (t) => inZone(t).toISOString().slice(0, 10);
+  const clockOf = (t) => inZone(t).toISOString().slice(11, 19);
   const two = (n) => String(n).padStart(2, "0");
-  const dayOf = (t) => t.getFullYear() + "-" + two(t.getMonth() + 1) + "-" + two(t.getDate());
-  const clockOf = (t) => two(t.getHours()) + ":" + two(t.getMinutes()) + ":" + two(t.getSeconds());
 
   // offsetOf returns the offset of the zone from UTC at a time: +01:00.
   const offsetOf = (t) => {
-    const minutes = -t.getTimezoneOffset();
+    const minutes = minutesOf(t);
     const size = Math.abs(minutes);
     return (minutes < 0 ? "-" : "+") + two(Math.floor(size / 60)) + ":" + two(size % 60);
   };
 
-  // The viewer may choose UTC, in which the server writes all times.
-  const utc = document.documentElement.dataset.timesIn === "utc";
-
-  // localize converts times from UTC to the viewer's zone. Converted elements
+  // localize converts times from UTC to the zone of the page. Converted elements
   // have the attribute data-utc.
   const localize = (root) => {
+    // Times that are in the zone of the page already are not shown twice.
+    for (const e of root.querySelectorAll("[data-of-zone]")) e.hidden = e.dataset.ofZone === (utc ? "UTC" : zone);
     if (utc) return;
     const now = root.querySelector("time.clock[datetime]");
     const today = now && dayOf(new Date(now.dateTime));
@@ -34,9 +60,10 @@
       if (time.classList.contains("clock")) {
         time.textContent = (dayOf(at) === today ? "" : dayOf(at) + " ") + clockOf(at);
       } else if (time.dataset.short) { // above the columns of a grid
-        const midnight = at.getHours() === 0 && at.getMinutes() === 0;
+        const here = inZone(at);
+        const midnight = here.getUTCHours() === 0 && here.getUTCMinutes() === 0;
         time.textContent = midnight || time.dataset.short === "day"
-          ? at.toLocaleDateString("en", { month: "short", day: "numeric" }) : two(at.getHours());
+          ? here.toLocaleDateString("en", { timeZone: "UTC", month: "short", day: "numeric" }) : two(here.getUTCHours());
       }
     }
     for (const e of root.querySelectorAll("text[data-at]")) {
@@ -47,6 +74,7 @@
     // Sentences and tooltips contain times in their text.
     const local = (text) => text.replace(/(\d{4}-\d\d-\d\d)(?:T(\d\d:\d\d:\d\d)(?:\.\d+)?Z| (\d\d:\d\d:\d\d) UTC)/g, (all, day, iso, plain) => {
       const at = new Date(day + "T" + (iso || plain) + "Z");
+      if (isNaN(at)) return all;
       return (dayOf(at) === today ? "" : dayOf(at) + " ") + clockOf(at);
     });
     for (const e of root.querySelectorAll("svg title:not([data-utc]), [data-says]:not([data-utc])")) {
@@ -58,14 +86,13 @@
       e.title = local(e.title);
       e.setAttribute("aria-label", e.title);
     }
-    // The last night of the viewer, from 20:00 to 06:00.
+    // The last night in the zone, from 20:00 to 06:00.
     for (const link of root.querySelectorAll("a[data-night]")) {
       const to = new URL(link.href);
-      const begin = new Date(now ? now.dateTime : Date.now());
-      const end = new Date(begin);
-      begin.setDate(begin.getDate() - 1);
-      begin.setHours(20, 0, 0, 0);
-      end.setHours(6, 0, 0, 0);
+      const midnight = inZone(new Date(now ? now.dateTime : Date.now()));
+      midnight.setUTCHours(0, 0, 0, 0);
+      const begin = timeOf(new Date(midnight - 4 * 3600000));
+      const end = timeOf(new Date(midnight.getTime() + 6 * 3600000));
       const text = (t) => t.toISOString().slice(0, 19) + "Z";
       if (to.searchParams.get("from") === text(begin)) continue;
       to.searchParams.set("from", text(begin));
@@ -91,16 +118,16 @@
   document.querySelector(".nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   document.querySelector(".nav")?.addEventListener("focusin", (event) => event.target.scrollIntoView({ block: "nearest", inline: "nearest" }));
 
-  // Time fields show the viewer's zone and are sent in UTC.
+  // Time fields show the zone of the page and are sent in UTC.
   document.addEventListener("submit", (event) => {
     if (utc) return;
     for (const input of event.target.querySelectorAll('input[type="datetime-local"]')) {
-      const at = new Date(input.value);
+      const at = new Date(input.value + "Z");
       if (!input.value || isNaN(at)) continue;
       const sent = document.createElement("input");
       sent.type = "hidden";
       sent.name = input.name;
-      sent.value = at.toISOString().slice(0, 19) + "Z";
+      sent.value = timeOf(at).toISOString().slice(0, 19) + "Z";
       input.removeAttribute("name");
       event.target.append(sent);
     }
