@@ -29,9 +29,13 @@ type adopter struct {
 
 // adopt adopts waiting runs that no live replica has: triggered, recovered, late, or left by
 // another replica. It leaves runs of jobs that other replicas fire. It also finds waiting runs of
-// this replica that it does not track: a reply of the store was lost, or a note failed.
-func (a *adopter) adopt(ctx context.Context, session *liveSession) {
+// this replica that it does not track: a reply of the store was lost, or a note failed. It reports
+// whether there may be more of them, because it had no room.
+func (a *adopter) adopt(ctx context.Context, session *liveSession) (more bool) {
 	wanted := storage.Adoption{Limit: a.room(), Late: a.ready.lateRoom()}
+	if wanted.Limit == 0 {
+		return true
+	}
 	entries := map[string]*entry{}
 	for _, e := range a.adoptable() {
 		entries[e.Name] = e
@@ -39,9 +43,8 @@ func (a *adopter) adopt(ctx context.Context, session *liveSession) {
 			storage.AdoptedJob{Name: e.Name, Priority: e.EffectivePriority(),
 				Threshold: e.lateAfter()})
 	}
-	if wanted.Limit == 0 || len(entries) == 0 || a.controlState.draining() ||
-		a.clockLimit.check(time.Now()) != nil {
-		return
+	if len(entries) == 0 || a.controlState.draining() || a.clockLimit.check(time.Now()) != nil {
+		return false
 	}
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
@@ -53,8 +56,9 @@ func (a *adopter) adopt(ctx context.Context, session *liveSession) {
 		if ctx.Err() == nil && session.Context().Err() == nil {
 			a.log.Warn().Err(err).Msg("adopt waiting runs failed")
 		}
-		return
+		return false
 	}
+	more = len(records) >= wanted.Limit
 	records = slices.DeleteFunc(records, func(r storage.Record) bool { return begun[r.ID] })
 	for _, r := range records {
 		// also if the job was removed meanwhile: no other replica would find the run
@@ -71,6 +75,7 @@ func (a *adopter) adopt(ctx context.Context, session *liveSession) {
 			done: a.active.track(r.ID),
 		})
 	}
+	return more
 }
 
 // adoptable returns the jobs whose runs this replica may adopt. It leaves out jobs whose groups

@@ -41,6 +41,13 @@ func (a *adopting) Adopt(ctx context.Context, session uuid.UUID,
 	return records, err
 }
 
+// polls returns how many adoptions there were.
+func (a *adopting) polls() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.limits)
+}
+
 func (a *adopting) Note(ctx context.Context, session uuid.UUID,
 	notes []storage.Note) ([]bool, error) {
 	if a.refused != nil && a.refused() {

@@ -31,10 +31,10 @@ func New(o Options) (*Scheduler, error) {
 		intervals: defaultIntervals(), stopping: make(chan struct{}),
 	}
 	// each of these needs only those before it
+	s.wakes = newWakes()
 	s.events = &events{replica: o.Replica, clock: clock, runs: o.Store, bus: s.eventBus}
 	s.activation = newActivation(o.Store, table, log)
-	s.backfills = &backfiller{store: o.Store, table: table, log: log,
-		ended: make(chan struct{}, 1)}
+	s.backfills = &backfiller{store: o.Store, table: table, log: log}
 	s.keeper = s.newKeeper()
 	s.controlState = s.newControlState()
 	s.dispatcher = s.newDispatcher()
@@ -62,7 +62,7 @@ func (s *Scheduler) newControlState() *controlState {
 		control: s.options.Store, session: s.keeper.id, table: s.table, activation: s.activation,
 		active: s.active, heartbeatNow: s.keeper.heartbeatNow, registry: s.registry,
 		build: s.options.Build, log: s.log, intervals: s.intervals,
-		polls: make(chan struct{}, 1), refused: map[string]int64{},
+		polls: make(chan struct{}, 1), announced: s.wakes.announced, refused: map[string]int64{},
 		cancelled: map[uuid.UUID]string{},
 		watched: &watched{store: s.options.Store, active: s.active,
 			written: map[jobs.Token]int64{}},
@@ -98,8 +98,8 @@ func (s *Scheduler) newExecutor() *executor {
 			active: s.active,
 			finishes: finisher{calls: newWeighedBatcher(o.Store.Finish, storage.MaxFinishBytes,
 				storage.FinishRequest.Weight), ttl: o.SessionTTL},
-			events: s.events, logOutput: o.LogOutput},
-		backfills: s.backfills.ended,
+			events: s.events, wakes: s.wakes, logOutput: o.LogOutput},
+		wakes: s.wakes,
 	}
 }
 
@@ -108,12 +108,12 @@ func (s *Scheduler) newUpkeep() *upkeep {
 	misfires := &misfireChecker{store: o.Store, table: s.table, clock: s.clock, events: s.events,
 		log: s.log, page: maxMisfirePage, held: map[string]bool{}}
 	return &upkeep{
-		keeper: s.keeper, intervals: s.intervals, heartbeat: o.Heartbeat,
+		keeper: s.keeper, intervals: s.intervals, wakes: s.wakes, heartbeat: o.Heartbeat,
 		sweeper: &sweeper{store: o.Store, locker: o.Locker, tracing: o.Tracing, events: s.events,
 			log: s.log},
 		misfires: misfires, drift: s.drift,
 		dependents: &dependents{store: o.Store, table: s.table, clock: s.clock,
-			misfires: misfires, log: s.log},
+			misfires: misfires, wakes: s.wakes, log: s.log},
 		backfills: s.backfills,
 		adopter: &adopter{store: o.Store, table: s.table, controlState: s.controlState,
 			clock: s.clock, clockLimit: s.clockLimit, workers: s.workers, active: s.active,

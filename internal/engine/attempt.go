@@ -36,6 +36,7 @@ type performer struct {
 	active    *active
 	finishes  finisher
 	events    *events
+	wakes     *wakes
 	logOutput io.Writer
 }
 
@@ -72,6 +73,9 @@ func (p performer) perform(f *firing, c *claim,
 	recorded := p.finishes.record(f, run, ended, again, leftBehind)
 	f.spans.finished(finishing, recorded)
 	again = recorded && again
+	if recorded && ended.state == jobs.Succeeded {
+		p.wakes.succeeded(f.Job)
+	}
 	release(f, c.lock)
 	f.spans.ended(ended.state, ended.reason, ended.err)
 	logEnd(f, run, ended, took, again)

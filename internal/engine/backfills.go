@@ -24,7 +24,6 @@ type backfiller struct {
 	store backfillStore
 	table *cronTable
 	log   zerolog.Logger
-	ended chan struct{} // holds a value when a run of a backfill has ended on this replica
 }
 
 // advance counts the ended runs of the open backfills and adds the next ones.

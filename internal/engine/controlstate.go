@@ -38,8 +38,10 @@ type controlState struct {
 	pauses  []storage.Pause
 	drained bool
 
-	polls  chan struct{} // holds a value when a poll is requested
-	reread atomic.Bool   // added jobs must be built again
+	polls chan struct{} // holds a value when a poll is requested
+	// called when an action was announced
+	announced func()
+	reread    atomic.Bool // added jobs must be built again
 
 	// The following fields belong to run's goroutine.
 	read int64 // the generation that was last read; 0 for none
@@ -104,7 +106,10 @@ func (o *controlState) run(ctx context.Context) {
 func (o *controlState) listen(ctx context.Context) {
 	for delay := listenBackoff; ; {
 		start := time.Now()
-		err := o.control.Listen(ctx, o.requestPoll)
+		err := o.control.Listen(ctx, func() {
+			o.requestPoll()
+			o.announced()
+		})
 		if ctx.Err() != nil {
 			return
 		}

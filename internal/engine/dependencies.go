@@ -22,6 +22,7 @@ type dependents struct {
 	table    *cronTable
 	clock    *clusterClock
 	misfires *misfireChecker
+	wakes    *wakes
 	log      zerolog.Logger
 }
 
@@ -30,6 +31,7 @@ type dependents struct {
 // that are overdue.
 func (d *dependents) add(ctx context.Context) {
 	fired, entries := d.table.dependents()
+	d.wakes.dependsOn(fired)
 	if len(fired) == 0 {
 		return
 	}

@@ -39,17 +39,14 @@ type executor struct {
 	notes    *notes
 	waits    waiter
 	attempts performer
-	// holds a value when a run of a backfill has ended
-	backfills chan<- struct{}
+	wakes    *wakes
 }
 
 // execute runs the firing to its end: gate, lock, start, run, finish, release. The caller has taken
 // a worker for it; execute gives the worker back while it waits and when it returns. The end of
 // stop ends waiting: another replica may adopt the run.
 func (x *executor) execute(stop context.Context, f *firing) {
-	if f.runOfBackfill() {
-		defer signal(x.backfills)
-	}
+	defer x.wakes.left(f)
 	defer f.done()
 	defer f.worker.giveBack()
 	startSpans(x.tracing, f, x.clock)

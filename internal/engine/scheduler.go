@@ -35,6 +35,7 @@ type Scheduler struct {
 	dispatcher   *dispatcher
 	upkeep       *upkeep
 	backfills    *backfiller
+	wakes        *wakes
 	retention    *retention
 	drift        *drift
 	sealer       *sealer

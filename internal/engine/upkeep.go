@@ -5,11 +5,20 @@ import (
 	"time"
 )
 
+// wakeInterval is the shortest time between rounds of the upkeep. It bounds what a stream of
+// triggers costs.
+const wakeInterval = 20 * time.Millisecond
+
 // upkeep does what any replica may do for the cluster. It sweeps expired sessions, adds runs of
 // dependents and backfills, adopts waiting runs, records misfires, and seals the audit log.
+//
+// Each interval it does everything. It adopts runs at once when an action was announced, which may
+// be a trigger, and when the last adoption left some. It adds runs of dependents and backfills at
+// once when a run that concerns them has ended on this replica.
 type upkeep struct {
 	keeper     *keeper
 	intervals  *pollIntervals
+	wakes      *wakes
 	heartbeat  time.Duration // between heartbeats
 	sweeper    *sweeper
 	misfires   *misfireChecker
@@ -23,10 +32,16 @@ type upkeep struct {
 // run does the upkeep until ctx ends. Failures are logged and retried, and do not stop the other
 // tasks.
 func (u *upkeep) run(ctx context.Context) {
-	var swept, checked, compared, sealed time.Time
+	var swept, checked, compared, sealed, all time.Time
 	for {
+		more := false
+		round := time.Now()
+		regular := round.Sub(all) >= u.intervals.adopt
 		if session, err := u.keeper.Wait(ctx); err == nil {
 			now := time.Now()
+			if regular {
+				all = now
+			}
 			if now.Sub(swept) >= min(u.heartbeat, u.intervals.sweep) {
 				swept = now
 				u.sweeper.sweep(ctx)
@@ -43,15 +58,30 @@ func (u *upkeep) run(ctx context.Context) {
 				sealed = now
 				u.sealer.seal(ctx)
 			}
-			u.dependents.add(ctx)
-			u.backfills.advance(ctx)
-			u.adopter.adopt(ctx, session)
+			if u.wakes.dependents.Swap(false) || regular {
+				u.dependents.add(ctx)
+			}
+			if u.wakes.backfills.Swap(false) || regular {
+				u.backfills.advance(ctx)
+			}
+			more = u.adopter.adopt(ctx, session)
 		}
-		select {
-		case <-time.After(u.intervals.adopt):
-		case <-u.backfills.ended:
-		case <-ctx.Done():
+		if !more {
+			u.wait(ctx, all)
+		}
+		if pause(ctx, time.Until(round.Add(wakeInterval))); ctx.Err() != nil {
 			return
 		}
+	}
+}
+
+// wait waits for the next interval, or until something wakes the upkeep.
+func (u *upkeep) wait(ctx context.Context, all time.Time) {
+	timer := time.NewTimer(time.Until(all.Add(u.intervals.adopt)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-u.wakes.signal:
+	case <-ctx.Done():
 	}
 }

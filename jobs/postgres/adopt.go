@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -92,6 +93,18 @@ RETURNING` + recordColumns + `, '', NULL::text`
     LEFT JOIN holdfast.sessions s ON s.id = w.session
     WHERE (w.session IS NULL OR s.ended_at IS NOT NULL) AND j.limits IS NOT NULL AND ` + notHeldBack
 
+	// adoptableJobs reads the jobs of the runs that adoptRuns and ownRuns may return. Most of the
+	// time there are none, and then the names of all jobs need not be sent.
+	adoptableJobs = `
+SELECT DISTINCT r.job FROM (
+    SELECT w.run FROM (SELECT * FROM holdfast.waits w WHERE w.since <= (SELECT clock_timestamp())
+        ORDER BY w.since OFFSET 0) w LEFT JOIN holdfast.sessions s ON s.id = w.session
+    WHERE w.session IS NULL OR s.ended_at IS NOT NULL
+  UNION ALL
+    SELECT w.run FROM holdfast.waits w WHERE w.session = $1) w
+CROSS JOIN LATERAL (SELECT r.job FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
+WHERE w.run NOT IN (SELECT unnest($2::uuid[]))`
+
 	revokeClaim = `SELECT run FROM holdfast.claims WHERE token = $1 FOR UPDATE NOWAIT`
 )
 
@@ -103,14 +116,24 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 	for i, run := range a.Known {
 		known[i] = run
 	}
-	names, ahead, thresholds := adoptedColumns(a.Jobs)
+	adoptable, err := s.adoptableJobs(ctx, session, known)
+	if err != nil {
+		return nil, err
+	}
+	asked := slices.DeleteFunc(slices.Clone(a.Jobs), func(j storage.AdoptedJob) bool {
+		return !adoptable[j.Name]
+	})
+	if len(asked) == 0 {
+		return nil, nil
+	}
+	names, ahead, thresholds := adoptedColumns(asked)
 	var adopted []storage.Record
 	collect := func(rows pgx.Rows) error {
 		records, err := pgx.CollectRows(rows, scanRecord)
 		adopted = append(adopted, records...)
 		return err
 	}
-	err := s.pipeline(ctx, "adopt runs", func(b *pgx.Batch) {
+	err = s.pipeline(ctx, "adopt runs", func(b *pgx.Batch) {
 		b.Queue(holdSession, session)
 		b.Queue(ownRuns, session, names, known).Query(collect)
 		b.Queue(adoptRuns, session, names, known, a.Limit, ahead, thresholds, a.Late).Query(collect)
@@ -119,6 +142,23 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 		return nil, err
 	}
 	return adopted, nil
+}
+
+// adoptableJobs returns the jobs that have runs to adopt.
+func (s *Store) adoptableJobs(ctx context.Context, session uuid.UUID,
+	known []rawID) (map[string]bool, error) {
+	found := map[string]bool{}
+	err := s.pipeline(ctx, "look for runs to adopt", func(b *pgx.Batch) {
+		b.Queue(adoptableJobs, session, known).Query(func(rows pgx.Rows) error {
+			var job string
+			_, err := pgx.ForEachRow(rows, []any{&job}, func() error {
+				found[job] = true
+				return nil
+			})
+			return err
+		})
+	})
+	return found, err
 }
 
 // adoptedColumns returns the names of the jobs, their head starts by priority, and their misfire

@@ -3,12 +3,14 @@ package postgres
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
+	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -110,6 +112,10 @@ INSERT INTO holdfast.waits (run, session, since)
 				t.Errorf("%d rows for %d waits and %d jobs, want at most %d", rows, waits, number,
 					most)
 			}
+			if rows := s.rowsRead("", adoptableJobs, own, "{}"); rows > 20*waits {
+				t.Errorf("%d rows to find the jobs of %d waits, want at most %d", rows, waits,
+					20*waits)
+			}
 			adopted := <-s.adopt(s.a, own, asked...)
 			if want := map[bool]int{false: 0, true: 10}[ended]; adopted.err != nil ||
 				len(adopted.records) != want {
@@ -131,11 +137,46 @@ INSERT INTO holdfast.waits (run, since, triggered) SELECT id, scheduled_at, true
 	} {
 		s.exec(prepare)
 		s.exec("VACUUM ANALYZE")
-		plan := s.plan(beginPipeline, adoptRuns)
-		_, look, _ := strings.Cut(plan, "using waits_since on")
-		if _, look, _ = strings.Cut(look, "\n"); !strings.HasPrefix(strings.TrimSpace(look),
-			"Index Cond: (since <= ") {
-			t.Errorf("adoption reads all waits:\n%s", plan)
+		for _, statement := range []string{adoptRuns, adoptableJobs} {
+			plan := s.plan(beginPipeline, statement)
+			_, look, _ := strings.Cut(plan, "using waits_since on")
+			if _, look, _ = strings.Cut(look, "\n"); !strings.HasPrefix(strings.TrimSpace(look),
+				"Index Cond: (since <= ") {
+				t.Errorf("adoption reads all waits:\n%s", plan)
+			}
 		}
+	}
+}
+
+// Each replica looks for free runs about once a second. While there are none, it must not send the
+// names of all jobs.
+func TestAdoptionOfNothingIsSmall(t *testing.T) {
+	s := newHarness(t)
+	proxied, proxy := openProxied(t, s.url)
+	session := s.session(s.a, "a")
+	var names []string
+	for i := range 10_000 {
+		names = append(names, fmt.Sprintf("roll-up of the orders of tenant %d", i))
+	}
+	wanted := jobstest.Adoption(nil, 10, names...)
+	adopt := func() []storage.Record {
+		t.Helper()
+		records, err := proxied.Adopt(t.Context(), session, wanted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return records
+	}
+	adopt() // which opens the connection and prepares the statements
+	var sent atomic.Int64
+	proxy.OnRequest(func(piece []byte) servertest.Fate {
+		sent.Add(int64(len(piece)))
+		return servertest.Pass
+	})
+	if records := adopt(); len(records) != 0 || sent.Load() == 0 {
+		t.Errorf("adopted %d runs by %d bytes", len(records), sent.Load())
+	}
+	if n := sent.Load(); n > 10_000 {
+		t.Errorf("%d bytes were sent for nothing, want at most 10,000", n)
 	}
 }
