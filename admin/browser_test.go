@@ -62,9 +62,10 @@ func pictured(t *testing.T) []galleryState {
 }
 
 // TestScreenshots checks that a page is no wider than its window, writes no error to the console
-// and has no serious finding of axe-core. It checks the main pages, and in a soak every state of
-// every page. With HOLDFAST_GALLERY set to a folder it writes screenshots there.
-// HOLDFAST_GALLERY_ONLY names the states.
+// and has no serious finding of axe-core. It also checks the page with zooms, with forced colours
+// and without scripts. It checks the main pages, and in a soak every state of every page. With
+// HOLDFAST_GALLERY set to a folder it writes screenshots there. HOLDFAST_GALLERY_ONLY names the
+// states.
 func TestScreenshots(t *testing.T) {
 	t.Parallel()
 	folder, auditor, windows := os.Getenv("HOLDFAST_GALLERY"), newAuditor(t),
@@ -109,6 +110,12 @@ func TestScreenshots(t *testing.T) {
 				}
 			}
 			checkZooms(t, window)
+			if soak.Running() || n%2 == 0 {
+				checkForcedColors(t, window)
+			}
+			if soak.Running() || n%2 == 1 {
+				checkWithoutScripts(t, window, address)
+			}
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
@@ -19,11 +20,12 @@ import (
 )
 
 // TestActionsByClicking follows links and buttons from the page that offers an action, through its
-// confirmation, to its result. It sends the main forms with scripts, and three of them also
-// without. A soak sends all forms both ways.
+// confirmation, to its result. It sends the main forms with scripts, three of them without, and two
+// with the keyboard alone. A soak sends all forms in each way.
 func TestActionsByClicking(t *testing.T) {
 	t.Parallel()
-	for name, scripts := range map[string]bool{"with scripts": true, "without": false} {
+	for name, way := range map[string]struct{ scripts, keyboard bool }{
+		"with scripts": {true, false}, "without": {false, false}, "by keyboard": {true, true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "holdfast.db"),
@@ -37,7 +39,7 @@ func TestActionsByClicking(t *testing.T) {
 			defer site.Close()
 			window := tab(t)
 			if _, err := chromedp.Call(window, emulation.SetScriptExecutionDisabled,
-				emulation.SetScriptExecutionDisabledParams{Value: !scripts}); err != nil {
+				emulation.SetScriptExecutionDisabledParams{Value: !way.scripts}); err != nil {
 				t.Fatal(err)
 			}
 			type action struct{ from, link, fill, leads, message string }
@@ -71,20 +73,22 @@ func TestActionsByClicking(t *testing.T) {
 				{"/jobs/added/remove", "", "", "/jobs", "added was removed"},
 			}
 			main := []action{all[0], all[1], all[2], all[7], all[10], all[13]}
-			if !scripts {
+			followed, filled := follow, fill
+			switch {
+			case way.keyboard:
+				main, followed, filled = []action{all[0], all[10]}, followByKeys, fillByKeys
+			case !way.scripts:
 				main = []action{all[0], all[10], all[13]}
 			}
 			for _, action := range soak.Pick(main, all) {
 				visit(t, window, screens()[0], site.URL+action.from)
 				if action.link != "" {
-					follow(t, window, `a[href*="`+action.link+`"]`)
+					followed(t, window, `a[href*="`+action.link+`"]`)
 				}
 				if name, value, found := strings.Cut(action.fill, "="); found {
-					if err := chromedp.Do(window, chromedp.SetValue("#"+name, value)); err != nil {
-						t.Fatal(err)
-					}
+					filled(t, window, "#"+name, value)
 				}
-				follow(t, window, `main form[method=post] button`)
+				followed(t, window, `main form[method=post] button`)
 				at := evaluate[string](t, window, `location.pathname + location.search`)
 				message := evaluate[string](t, window,
 					`(document.querySelector(".notice") || document.querySelector("main")).innerText`)
@@ -100,6 +104,49 @@ func TestActionsByClicking(t *testing.T) {
 // follow clicks on a link or button that leads to another page, and waits for that page.
 func follow(t *testing.T, window context.Context, selector string) {
 	t.Helper()
+	awaitPage(t, window, selector, chromedp.Click(selector))
+}
+
+// followByKeys is follow with the keyboard.
+func followByKeys(t *testing.T, window context.Context, selector string) {
+	t.Helper()
+	tabTo(t, window, selector)
+	awaitPage(t, window, selector, chromedp.KeyEvent("\r"))
+}
+
+// fill replaces the value of a field.
+func fill(t *testing.T, window context.Context, selector, value string) {
+	t.Helper()
+	if err := chromedp.Do(window, chromedp.SetValue(selector, value)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fillByKeys is fill with the keyboard.
+func fillByKeys(t *testing.T, window context.Context, selector, value string) {
+	t.Helper()
+	tabTo(t, window, selector)
+	old := evaluate[int](t, window, `document.activeElement.value.length`)
+	press(t, window, strings.Repeat(kb.Delete, old)+strings.Repeat(kb.Backspace, old)+value)
+}
+
+// tabTo presses Tab until the focus is on an element with the selector.
+func tabTo(t *testing.T, window context.Context, selector string) {
+	t.Helper()
+	const most = 200
+	for range most {
+		press(t, window, "\t")
+		if evaluate[bool](t, window, `document.activeElement.matches('`+selector+`')`) {
+			return
+		}
+	}
+	t.Fatalf("%s has not the focus after %d presses of Tab", selector, most)
+}
+
+// awaitPage runs an action that opens another page, and waits for that page.
+func awaitPage(t *testing.T, window context.Context, what string,
+	action chromedp.Action[chromedp.Void]) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(window, time.Minute)
 	defer cancel()
 	loaded := make(chan struct{}, 1)
@@ -112,15 +159,15 @@ func follow(t *testing.T, window context.Context, selector string) {
 		}
 	})
 	if err == nil {
-		err = chromedp.Do(ctx, chromedp.Click(selector))
+		err = chromedp.Do(ctx, action)
 	}
 	if err != nil {
-		t.Fatalf("%s: %v", selector, err)
+		t.Fatalf("%s: %v", what, err)
 	}
 	select {
 	case <-loaded:
 	case <-ctx.Done():
-		t.Fatalf("%s: got no other page after the click", selector)
+		t.Fatalf("%s: got no other page", what)
 	}
 }
 

@@ -54,6 +54,28 @@ func checkZooms(t *testing.T, window context.Context) {
 	zoomTo(t, window, zooms()[0]) // other tests use the window with the default size of text
 }
 
+// checkWithoutScripts checks the layout of a page whose scripts do not run, in a narrow and in a
+// wide window, and that the page shows nothing that needs a script.
+func checkWithoutScripts(t *testing.T, window context.Context, address string) {
+	t.Helper()
+	allow := func(scripts bool) {
+		if _, err := chromedp.Call(window, emulation.SetScriptExecutionDisabled,
+			emulation.SetScriptExecutionDisabledParams{Value: !scripts}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	allow(false)
+	for _, s := range []screen{screens()[0], screens()[2]} {
+		visit(t, window, s, address)
+		checkLayout(t, window, s.Name+" without scripts")
+		if shown := evaluate[[]string](t, window, `[...document.querySelectorAll("[data-scripted], .find")]
+			.filter((e) => e.checkVisibility()).map((e) => e.outerHTML)`); len(shown) > 0 {
+			t.Errorf("%s without scripts shows %s", s.Name, strings.Join(shown, "\n"))
+		}
+	}
+	allow(true)
+}
+
 // checkLayout checks that the page is no wider than the window, that no text is cut off, and that
 // no texts overlap.
 func checkLayout(t *testing.T, window context.Context, where string) {
