@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -26,6 +27,17 @@ type change struct {
 
 func (c *change) finish(err error) { c.ended, c.err = true, err }
 
+// fail ends the change after a request that had no effect.
+func (c *change) fail(err error) {
+	if c.unclear {
+		err = fmt.Errorf("%w: %w", locking.ErrUnclear, err)
+	}
+	c.finish(err)
+}
+
+// isKnown reports whether the version is known.
+func (c *change) isKnown() bool { return c.version.Connection != 0 }
+
 // changeAll makes changes on one server: those with a known version in one request, the others in
 // two, of which the first reads the items. If the connection breaks it tries once more.
 func (l *link) changeAll(ctx context.Context, changes []*change) {
@@ -46,16 +58,25 @@ func (l *link) changeAll(ctx context.Context, changes []*change) {
 	}
 	for _, c := range changes {
 		if !c.ended {
-			c.finish(fmt.Errorf("%w: the connection broke repeatedly", locking.ErrUnclear))
+			c.finish(fmt.Errorf("%w: the item or the connection changed repeatedly",
+				locking.ErrUnclear))
 		}
 	}
 }
 
 // swapAll sends the changes whose version is known. It leaves those that must be compared again.
 func (l *link) swapAll(ctx context.Context, changes []*change) {
+	if !slices.ContainsFunc(changes, (*change).isKnown) {
+		return
+	}
 	conn, err := l.connection(ctx)
 	if err != nil {
-		return // compareAll returns the error
+		for _, c := range changes {
+			if !c.ended {
+				c.fail(err)
+			}
+		}
+		return
 	}
 	request := newCall(len(changes), perItem*len(changes))
 	var sent []*change
@@ -102,10 +123,9 @@ func (l *link) compareAll(ctx context.Context, changes []*change) {
 		f, exists := found[c.key]
 		var result error
 		switch {
-		case err != nil && c.unclear:
-			result = fmt.Errorf("%w: %w", locking.ErrUnclear, err)
 		case err != nil:
-			result = err
+			c.fail(err)
+			continue
 		case !exists:
 			result = locking.ErrMissing
 		case !bytes.Equal(f.value, c.value):
