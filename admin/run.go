@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -64,6 +65,8 @@ type runsView struct {
 	Runs   []storage.Record
 	Pager  param.Pager
 	Filter runFields
+	From   time.Time // zero: not bounded
+	Until  time.Time // zero: not bounded
 	Spans  []runLink
 	Tabs   []runLink
 	Chips  []chip
@@ -108,7 +111,7 @@ func (s runPages) runsPage(w http.ResponseWriter, r *http.Request) {
 			if err != nil {
 				return v, err
 			}
-			v.Filter = newRunFields(p, filter)
+			v.Filter, v.From, v.Until = newRunFields(p, filter), filter.From, filter.Until
 			v.Spans = timeSpans(p, snap.Now, filter.From, filter.Until)
 			v.Tabs, v.Sizes = stateTabs(p, v.Filter.States), pageSizes(p, filter.Limit)
 			counts, err := s.reader.runCounts(ctx, filter, snap.Now)

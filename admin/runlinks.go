@@ -44,6 +44,7 @@ type runTab struct {
 func runTabs() []runTab {
 	return []runTab{
 		{"All", "", nil}, {"Failed or skipped", "", records.UnsuccessfulStates()},
+		{"Failed or lost", "bad", []jobs.State{jobs.Failed, jobs.TimedOut, jobs.Lost}},
 		{"Running", "", []jobs.State{jobs.Running}}, {"Waiting", "", []jobs.State{jobs.Waiting}},
 		{"Failed", "bad", []jobs.State{jobs.Failed, jobs.TimedOut}},
 		{"Skipped", "warn", []jobs.State{jobs.Skipped}}, {"Lost", "bad", []jobs.State{jobs.Lost}},
@@ -88,7 +89,7 @@ func timeSpans(p param.Set, now, from, until time.Time) []runLink {
 	const evening, morning = -4 * time.Hour, 6 * time.Hour // from midnight
 	midnight := now.UTC().Truncate(24 * time.Hour)
 	begin, end := midnight.Add(evening), midnight.Add(morning)
-	return slices.Insert(links, 2, runLink{Name: "Last night", Night: true,
+	return slices.Insert(links, 2, runLink{Name: "Last night, 20:00 to 06:00", Night: true,
 		Path: runsAt(p, "from", begin.Format(time.RFC3339), "until", end.Format(time.RFC3339)),
 		Here: from.Equal(begin) && until.Equal(end)})
 }

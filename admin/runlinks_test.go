@@ -43,16 +43,16 @@ func TestTimeSpans(t *testing.T) {
 	all, here := namesOfLinks(timeSpans(p, now, time.Time{}, time.Time{}))
 	want := []string{"All /runs?state=lost",
 		"Last hour /runs?from=2026-03-17T01%3A30%3A00Z&state=lost",
-		"Last night /runs?from=2026-03-16T20%3A00%3A00Z&state=lost&until=2026-03-17T06%3A00%3A00Z",
+		"Last night, 20:00 to 06:00 /runs?from=2026-03-16T20%3A00%3A00Z&state=lost&until=2026-03-17T06%3A00%3A00Z",
 		"24 h /runs?from=2026-03-16T02%3A30%3A00Z&state=lost",
 		"7 days /runs?from=2026-03-10T02%3A30%3A00Z&state=lost"}
 	if !slices.Equal(all, want) || !slices.Equal(here, []string{"All"}) {
 		t.Errorf("got %q, current %q, want %q", all, here, want)
 	}
 	for name, window := range map[string][2]time.Time{
-		"Last hour":  {now.Add(-62 * time.Minute)},
-		"Last night": {now.Add(-6*time.Hour - 41*time.Minute - 17*time.Second), now.Add(3*time.Hour + 18*time.Minute + 43*time.Second)},
-		"24 h":       {now.Add(-24 * time.Hour)}, "": {now.Add(-3 * time.Hour)},
+		"Last hour":                  {now.Add(-62 * time.Minute)},
+		"Last night, 20:00 to 06:00": {now.Add(-6*time.Hour - 41*time.Minute - 17*time.Second), now.Add(3*time.Hour + 18*time.Minute + 43*time.Second)},
+		"24 h":                       {now.Add(-24 * time.Hour)}, "": {now.Add(-3 * time.Hour)},
 	} {
 		_, here := namesOfLinks(timeSpans(p, now, window[0], window[1]))
 		if name == "" && here != nil || name != "" && !slices.Equal(here, []string{name}) {

@@ -47,6 +47,9 @@ const shownNext = 6
 // NextShown returns the next firings that the page lists.
 func (o *Overview) NextShown() []Firing { return o.Next[:min(len(o.Next), shownNext)] }
 
+// NextBriefly returns the first of the next firings, for narrow windows.
+func (o *Overview) NextBriefly() []Firing { return o.Next[:min(len(o.Next), 3)] }
+
 // Unsuccessful returns the number of runs of the last 24 h that did not succeed.
 func (o *Overview) Unsuccessful() (n int) {
 	for _, f := range o.FailuresByJob {

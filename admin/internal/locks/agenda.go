@@ -22,6 +22,7 @@ const (
 	maxAgendaTimes  = 24
 	agendaIntervals = 96
 	agendaPage      = 40 // jobs
+	agendaSoonest   = 6  // jobs in the list above the chart
 	// agendaBatches bounds the queries of one request for durations. The next request knows more.
 	agendaBatches = 2
 )
@@ -47,6 +48,8 @@ type Agenda struct {
 	Spans  []Tab          `json:"-"`
 	Pager  param.Pager    `json:"-"`
 	Listed int            `json:"-"` // jobs that the filter selects
+	// Soonest are the next firings of the jobs that the filter selects, one of each job.
+	Soonest []AgendaJob `json:"-"`
 }
 
 // AgendaInterval is a part of the time of an agenda.
@@ -99,9 +102,19 @@ func (r *Reader) Agenda(ctx context.Context, now time.Time, q AgendaQuery) (Agen
 		entries = append(entries, job)
 	}
 	a.Query, a.Listed = q, len(entries)
+	if q.Skip == 0 {
+		a.Soonest = soonest(entries)
+	}
 	entries = entries[min(q.Skip, len(entries)):]
 	a.Entries = append([]AgendaJob{}, entries[:min(agendaPage, len(entries))]...) // never null
 	return a, nil
+}
+
+// soonest returns the jobs that fire first.
+func soonest(entries []AgendaJob) []AgendaJob {
+	sorted := slices.SortedStableFunc(slices.Values(entries),
+		func(x, y AgendaJob) int { return x.First.Compare(y.First) })
+	return sorted[:min(agendaSoonest, len(sorted))]
 }
 
 // findAgenda computes the firings of this replica's cron table in the next time.

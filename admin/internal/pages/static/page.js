@@ -113,9 +113,9 @@
     }
   };
 
-  // The current page is in sight in the navigation of a narrow window, and so is the link that has
-  // the focus: browsers leave a link alone that is in sight in part.
-  document.querySelector(".nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+  // The current page is in sight in the navigation and in the tabs of a narrow window, and so is the
+  // link that has the focus: browsers leave a link alone that is in sight in part.
+  for (const e of document.querySelectorAll(".nav [aria-current], .tabs [aria-current]")) e.scrollIntoView({ block: "nearest", inline: "center" });
   document.querySelector(".nav")?.addEventListener("focusin", (event) => event.target.scrollIntoView({ block: "nearest", inline: "nearest" }));
 
   // Time fields show the zone of the page and are sent in UTC.
@@ -374,7 +374,7 @@
   }, { passive: false });
   // A timeline that is wider than its frame shows its end first.
   const showEnd = (root) => { for (const e of root.querySelectorAll(".timeline")) e.scrollLeft = e.scrollWidth; };
-  const wide = () => [...document.querySelectorAll(".timeline, .scroll")];
+  const wide = () => [...document.querySelectorAll(".timeline, .scroll, .tabs")];
   let scrolled = [];
   document.addEventListener("htmx:beforeSwap", () => { scrolled = wide().map((e) => e.scrollLeft); });
   document.addEventListener("htmx:afterSwap", () => {
