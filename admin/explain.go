@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
@@ -41,6 +42,17 @@ func (v *explainView) Mood() string {
 		return ""
 	}
 	return "warn"
+}
+
+// Said returns the summary in the words of the page, without a beginning that repeats the verdict.
+func (v *explainView) Said() string {
+	said := words.Readable(v.Summary)
+	if rest, repeats := strings.CutPrefix(said, fmt.Sprintf("It was %s (", v.Verdict)); repeats {
+		if _, why, found := strings.Cut(rest, "): "); found {
+			return why
+		}
+	}
+	return said
 }
 
 // explainPage explains a job's firing at a time.

@@ -117,3 +117,14 @@ func TestExplainAsksAboutTheListedTime(t *testing.T) {
 		t.Errorf("the field reads %q afterwards, want %q", got, text)
 	}
 }
+
+// TestExplainSaysTheVerdictOnce checks the sentence about a skipped firing.
+func TestExplainSaysTheVerdictOnce(t *testing.T) {
+	reply := get(t, newServer(t, shop()).Handler(),
+		"/jobs/rollup-sales/explain?at=2026-03-14T02:30:00Z")
+	want := `<strong>Skipped</strong>: <bdi data-says>public/orders was held by job ` +
+		`archive-orders (run …255b0001) on replica-2; tried 34 times in 5 min.</bdi>`
+	if !strings.Contains(flat(reply.Body.String()), want) {
+		t.Errorf("the page (%d) lacks %s", reply.Code, want)
+	}
+}

@@ -133,7 +133,7 @@ func pageStates() []galleryState {
 		staleState("job-stale", busy(), "/jobs/rollup-sales", "Duration"),
 
 		{name: "runs", options: contention(), path: "/runs",
-			has: []string{`No lock on <a class="res" href="/locks/timeline?resource=public%2forders">`,
+			has: []string{`href="/locks/timeline?resource=public%2forders">`, "</a> is locked by",
 				"An earlier run of the job is active.", "its replica was lost"}},
 		{name: "runs-counted", options: countedRuns(), path: lastHour,
 			has: []string{`<span class="n bad">10</span>`, "511 runs, 2 on this page"}},

@@ -43,11 +43,11 @@ type picture struct {
 func pictures() []picture {
 	const operations = "../docs/operations.md"
 	return []picture{
-		{"overview", "../README.md", "/", 1280, 1034, []string{"1 job is failing",
+		{"overview", "../README.md", "/", 1280, 1034, []string{"1 job fails repeatedly",
 			"Four replicas: three live, one lost.", "holds <bdi>public/orders</bdi>",
 			"5 failures in a row"}},
 		{"job", operations, "/jobs/rollup-sales", 1280, 840, []string{"Next scheduled times",
-			"No lock on <a class=\"res\"", "at the median"}},
+			"<bdi>public/orders</bdi></a> was locked by", "at the median"}},
 		{"run", operations, "/runs/" + id(shopInvoices).String(), 1440, 1368, []string{"Phases",
 			"ran 12 s", "retry wait 18 s", "454 4.7.0 TLS is not available", `id="L1"`}},
 		{"locks", operations, "/locks", 1280, 860, []string{"public/orders blocks two runs",

@@ -56,11 +56,11 @@ func troubledNight() Options {
 func TestNothingIsHealthyWhileJobsFail(t *testing.T) {
 	o := troubledNight()
 	v := statusOf(t, o)
-	if v.Severity != Red || v.Headline != "4 jobs are failing" || len(v.Problems) != 6 {
+	if v.Severity != Red || v.Headline != "4 jobs fail repeatedly" || len(v.Problems) != 6 {
 		t.Errorf("the status is %+v", v)
 	}
 	body := get(t, newServer(t, o).Handler(), "/").Body.String()
-	for _, want := range []string{">4 jobs are failing</h1>",
+	for _, want := range []string{">4 jobs fail repeatedly</h1>",
 		"Job invoices failed 5 times in a row.", "Replica replica-3 is draining.",
 		"1 delivery of webhook billing was given up"} {
 		if !strings.Contains(body, want) {

@@ -134,9 +134,9 @@ func phrase(problems []Problem) string {
 	case kind == KindNoReplica:
 		return "no replica can start runs"
 	case kind == KindJobFailing && ended:
-		return count("job was failing", "jobs were failing")
+		return count("job failed repeatedly", "jobs failed repeatedly")
 	case kind == KindJobFailing:
-		return count("job is failing", "jobs are failing")
+		return count("job fails repeatedly", "jobs fail repeatedly")
 	case kind == KindReplicaLost && ended:
 		return count("replica was lost", "replicas were lost")
 	case kind == KindReplicaLost:

@@ -127,17 +127,17 @@ func TestStatus(t *testing.T) {
 				"Replica a is draining. It starts no new runs.|" +
 				"Replica b is draining. It starts no new runs."},
 		"three failures": {failing(ran(time.Hour, fail, jobs.TimedOut, jobs.Lost, ok)...), Red,
-			"1 job is failing", "Job invoices failed 3 times in a row."},
+			"1 job fails repeatedly", "Job invoices failed 3 times in a row."},
 		"two failures": {failing(ran(time.Hour, fail, fail, ok, fail)...), Neutral, "Healthy", ""},
 		"limit of rules": {func(e *Evidence) {
 			e.Rules.FailingAfter = 2
 			e.Outcomes["invoices"] = ran(time.Hour, fail, fail, ok, fail)
-		}, Red, "1 job is failing", "Job invoices failed 2 times in a row."},
+		}, Red, "1 job fails repeatedly", "Job invoices failed 2 times in a row."},
 		"firings that did not run do not end a streak": {failing(ran(time.Second, jobs.Running,
 			fail, jobs.Skipped, fail, jobs.Cancelled, jobs.Missed, fail, ok)...), Red,
-			"1 job is failing", "Job invoices failed 3 times in a row."},
+			"1 job fails repeatedly", "Job invoices failed 3 times in a row."},
 		"recovered lately": {failing(ran(HoldTime-time.Second, ok, fail, fail, fail)...), Red,
-			"1 job was failing", "Job invoices failed 3 times in a row. Its last run succeeded."},
+			"1 job failed repeatedly", "Job invoices failed 3 times in a row. Its last run succeeded."},
 		"recovered": {failing(ran(HoldTime, ok, fail, fail, fail)...), Neutral, "Healthy", ""},
 		"fails again after a success": {failing(ran(time.Second, fail, ok, fail, fail, fail)...),
 			Neutral, "Healthy", ""},
@@ -206,7 +206,7 @@ func TestStatus(t *testing.T) {
 			e.Outcomes["reminders"] = ran(time.Minute, fail, fail, fail, fail)
 			e.Replicas = append(e.Replicas, lostReplica("c"))
 			drains(&e.Replicas[1])
-		}, Red, "2 jobs are failing", "Job reminders failed 4 times in a row.|" +
+		}, Red, "2 jobs fail repeatedly", "Job reminders failed 4 times in a row.|" +
 			"Job invoices failed 3 times in a row.|" + strings.ReplaceAll(severed, " b ", " c ") +
 			"|Replica b is draining. It starts no new runs."},
 	} {

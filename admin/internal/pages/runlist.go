@@ -74,7 +74,10 @@ func Short(id string) string {
 type obstacle struct {
 	Resource string // "": an earlier run of the job blocks it
 	Queued   bool   // the run in its way waits too
-	Job      string // of that run; "" for a program
+	Over     bool   // the run in the list no longer waits
+	Job      string // of the run in its way; "" for a program
+	Run      string // in its way; "" for a program
+	Replica  string // of the run or the program in its way
 	Root     string // the job that causes the wait in the end, if it is another one
 }
 
@@ -84,7 +87,8 @@ func newObstacle(run storage.Record) *obstacle {
 	if b == nil || run.Reason != reasons.LockHeld && run.Reason != reasons.OlderWaiter {
 		return nil
 	}
-	o := &obstacle{Resource: b.Resource, Queued: b.Waiting, Job: b.Holder.Job}
+	o := &obstacle{Resource: b.Resource, Queued: b.Waiting, Over: run.State.Final(),
+		Job: b.Holder.Job, Run: b.Holder.Run, Replica: b.Holder.Replica}
 	if root := b.Root.Holder.Job; root != o.Job {
 		o.Root = root
 	}

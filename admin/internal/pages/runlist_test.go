@@ -11,10 +11,13 @@ import (
 
 func TestObstacle(t *testing.T) {
 	blocked := func(reason jobs.Reason, b *jobs.Blocker) storage.Record {
-		return storage.Record{Job: "load", Reason: reason, BlockedBy: b}
+		return storage.Record{Job: "load", State: jobs.Waiting, Reason: reason, BlockedBy: b}
 	}
-	held := &jobs.Blocker{Resource: "public/orders", Holder: locking.Owner{Job: "rollup"}}
+	held := &jobs.Blocker{Resource: "public/orders", Holder: locking.Owner{
+		Job: "rollup", Replica: "r1", Run: "7"}}
 	held.Root.Holder.Job = "rollup"
+	skipped := blocked(reasons.LockHeld, held)
+	skipped.State = jobs.Skipped
 	queued := &jobs.Blocker{Resource: "public/orders", Holder: locking.Owner{Job: "backup"},
 		Waiting: true}
 	queued.Root.Holder.Job = "extract"
@@ -23,9 +26,13 @@ func TestObstacle(t *testing.T) {
 		run  storage.Record
 		want *obstacle
 	}{
-		"held":      {blocked(reasons.LockHeld, held), &obstacle{"public/orders", false, "rollup", ""}},
-		"queued":    {blocked(reasons.OlderWaiter, queued), &obstacle{"public/orders", true, "backup", "extract"}},
-		"own":       {blocked(reasons.LockHeld, own), &obstacle{"", false, "load", ""}},
+		"held": {blocked(reasons.LockHeld, held), &obstacle{Resource: "public/orders",
+			Job: "rollup", Run: "7", Replica: "r1"}},
+		"skipped": {skipped, &obstacle{Resource: "public/orders", Over: true, Job: "rollup",
+			Run: "7", Replica: "r1"}},
+		"queued": {blocked(reasons.OlderWaiter, queued), &obstacle{Resource: "public/orders",
+			Queued: true, Job: "backup", Root: "extract"}},
+		"own":       {blocked(reasons.LockHeld, own), &obstacle{Job: "load"}},
 		"timed out": {blocked(reasons.Timeout, held), nil},
 		"unknown":   {blocked(reasons.LockHeld, nil), nil},
 	} {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -87,6 +88,21 @@ func Took(d time.Duration) string {
 		return fmt.Sprintf("%.1f s", d.Seconds())
 	}
 	return Span(d)
+}
+
+// Readable returns a text of the API with the durations of the page and with short ids of runs.
+func Readable(s string) string {
+	run := regexp.MustCompile(`\(run [0-9a-f-]{28}([0-9a-f]{8})\)`)
+	duration := regexp.MustCompile(`\b(in|within|after|for) (\d[\dhmsµ.]*[hms])\b`)
+	return duration.ReplaceAllStringFunc(run.ReplaceAllString(s, "(run …$1)"),
+		func(all string) string {
+			before, text, _ := strings.Cut(all, " ")
+			d, err := time.ParseDuration(text)
+			if err != nil {
+				return all // it only looks like a duration
+			}
+			return before + " " + Took(d)
+		})
 }
 
 // Cut returns s without escape sequences, or its first n characters and an ellipsis.

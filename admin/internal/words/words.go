@@ -17,7 +17,7 @@ func State(s jobs.State) string { return strings.ReplaceAll(string(s), "_", " ")
 // Why describes why a run waits, did not run, or ended early. It returns "" if there is no reason.
 func Why(r storage.Record) string {
 	if r.Detail != "" {
-		return Cut(r.Detail, 400)
+		return Cut(Readable(r.Detail), 400)
 	}
 	switch r.Reason {
 	case "":

@@ -58,3 +58,17 @@ func TestEveryReasonHasAText(t *testing.T) {
 		t.Errorf("lock_held reads %q", got)
 	}
 }
+
+func TestReadable(t *testing.T) {
+	for text, want := range map[string]string{
+		"held by job a (run 0195912a-7c40-7000-8000-0000255b0001) on r2; tried 34 times in 5m0.012s": "held by job a (run …255b0001) on r2; tried 34 times in 5 min",
+		"no replica started it within 30s":             "no replica started it within 30 s",
+		"It ran at 02:30 for 1m10.5s and succeeded":    "It ran at 02:30 for 1 min 10 s and succeeded",
+		"tried 3 times in 750ms.":                      "tried 3 times in 750 ms.",
+		"waits for 3ss, in 5mh, in 12.10.0.s, in 2024": "waits for 3ss, in 5mh, in 12.10.0.s, in 2024",
+	} {
+		if got := Readable(text); got != want {
+			t.Errorf("%q reads %q, want %q", text, got, want)
+		}
+	}
+}
