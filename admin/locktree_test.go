@@ -187,3 +187,31 @@ func TestWrongParametersOfTheTree(t *testing.T) {
 		}
 	}
 }
+
+// TestLocksSayForWhomRunsWait checks the tree of waiting runs of a table, and that a lock held for
+// much longer than usual says so, here and on the overview.
+func TestLocksSayForWhomRunsWait(t *testing.T) {
+	handler := newServer(t, shop()).Handler()
+	body := flat(get(t, handler, "/locks").Body.String())
+	for _, want := range []string{"1 h 7 min</time></strong>, usually 9 min, by",
+		"renewed every few seconds", "for 1 h 7 min, usually 9 min."} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page of the locks lacks %q", want)
+		}
+	}
+	if n := strings.Count(body, ", usually"); n != 3 { // both of its tables, and the summary
+		t.Errorf("%d durations are said to be unusual, want 3", n)
+	}
+	text := regexp.MustCompile(`<ul class="waiters">.*?</ul>`).FindString(body)
+	text = regexp.MustCompile(`<(a|/a|bdi|/bdi|span|/span|strong|/strong|time|/time)\b[^>]*>`).
+		ReplaceAllString(text, "")
+	order := regexp.MustCompile(`prune-orders waits 12 min 15 s for archive-orders.*` +
+		`<ul class="waiters"><li>export-orders waits 7 min 15 s for prune-orders`)
+	if !order.MatchString(text) {
+		t.Errorf("the waiting runs are %s", text)
+	}
+	if body := flat(get(t, handler, "/").Body.String()); !strings.Contains(body,
+		`<span class="below">usually 9 min</span>`) {
+		t.Error("the overview does not say how long archive-orders usually takes")
+	}
+}

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -96,8 +95,8 @@ func TestWaitTrees(t *testing.T) {
 	if status != http.StatusOK {
 		t.Fatalf("got %d %s, want 200", status, o.Error)
 	}
-	var hops func(waiters []*cluster.Waiter) string
-	hops = func(waiters []*cluster.Waiter) string {
+	var hops func(waiters []*locks.Waiter) string
+	hops = func(waiters []*locks.Waiter) string {
 		var parts []string
 		for _, w := range waiters {
 			parts = append(parts, w.Job+hops(w.Waiters))

@@ -30,6 +30,8 @@ func TestPhone(t *testing.T) {
 		{lastNight, ".runs tbody tr:nth-child(1)", "import-prices"},
 		{lastNight, ".tabs [aria-current]", "Failed or lost"},
 		{lastNight, ".chips a:last-child", "Clear filters"},
+		{"/locks", ".waiters > li > strong", "12 min 15 s"},
+		{"/locks", ".waiters .waiters strong", "7 min 15 s"},
 		{"/agenda", "[aria-labelledby=soonest] li:nth-child(1)", "load-events"},
 		{"/agenda", "[aria-labelledby=soonest] li:nth-child(2)", "sync-stock"},
 	} {
@@ -52,7 +54,8 @@ func TestPhone(t *testing.T) {
 	resize(t, window, 1280, 800)
 	for path, want := range map[string][2]string{
 		"/": {".tile", ".brief"}, "/agenda": {".lanes", "[aria-labelledby=soonest]"},
-		"/runs": {"#job", ".fold > summary"}, lastNight: {"#day", ".fold > summary"},
+		"/locks": {"#text", ".fold > summary"},
+		"/runs":  {"#job", ".fold > summary"}, lastNight: {"#day", ".fold > summary"},
 	} {
 		browsertest.Visit(t, window, site+path)
 		for i, selector := range want {

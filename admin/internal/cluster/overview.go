@@ -85,6 +85,9 @@ func (r *Reader) Overview(ctx context.Context, p Snapshot) (Overview, error) {
 	if err != nil {
 		return o, err
 	}
+	if err := r.lock.AddUsual(ctx, o.Now, set.Locks); err != nil {
+		return o, err
+	}
 	known, err := r.lock.Resources(ctx, o.Now)
 	if err != nil {
 		return o, err

@@ -20,32 +20,18 @@ type WaitTree struct {
 	// Lock is the holder's lock on it. Nil: it has been released, and the waiters ask again soon,
 	// or it is only an advisory lock.
 	Lock    *locks.Lock
-	Runs    int       // waiting runs in the whole tree
-	Since   time.Time // of the oldest wait
-	Waiters []*Waiter // oldest first
-}
-
-// Waiter is a waiting run with the runs that wait for it.
-type Waiter struct {
-	storage.Record
-	Waiters []*Waiter // oldest first
-}
-
-// Wants returns the resource that the run waits for, or "".
-func (w *Waiter) Wants() string {
-	if w.BlockedBy == nil {
-		return ""
-	}
-	return w.BlockedBy.Resource
+	Runs    int             // waiting runs in the whole tree
+	Since   time.Time       // of the oldest wait
+	Waiters []*locks.Waiter // oldest first
 }
 
 // newWaitTrees arranges waiting runs, which are sorted, below the holders that they wait for in the
 // end. The tree with the oldest wait is first. Held are the locks of each run.
 func newWaitTrees(waiting []storage.Record, held map[string][]locks.Lock) []*WaitTree {
 	chains := newChains(waiting)
-	nodes := make(map[string]*Waiter, len(waiting))
+	nodes := make(map[string]*locks.Waiter, len(waiting))
 	for _, run := range waiting {
-		nodes[run.ID.String()] = &Waiter{Record: run}
+		nodes[run.ID.String()] = &locks.Waiter{Record: run}
 	}
 	var trees []*WaitTree
 	byHolder := make(map[locking.Owner]*WaitTree)
@@ -61,7 +47,7 @@ func newWaitTrees(waiting []storage.Record, held map[string][]locks.Lock) []*Wai
 			byHolder[root.holder], trees = t, append(trees, t)
 		}
 		t.Runs++
-		if before := chains.before(run); before != "" {
+		if before := locks.Before(chains.waiting, run); before != "" {
 			nodes[before].Waiters = append(nodes[before].Waiters, node)
 		} else {
 			t.Waiters = append(t.Waiters, node)
@@ -84,28 +70,6 @@ func lockOf(held []locks.Lock, resource string) *locks.Lock {
 	return nil
 }
 
-// before returns the id of the waiting run that a run waits behind, or "" if it is the first of its
-// chain, or its chain ends in a circle.
-func (c chains) before(run storage.Record) string {
-	if run.BlockedBy == nil {
-		return ""
-	}
-	before := run.BlockedBy.Holder.Run
-	at, known := c.waiting[before]
-	if !known {
-		return ""
-	}
-	for range len(c.waiting) { // to the end of the chain
-		if at.BlockedBy == nil {
-			return before
-		}
-		if at, known = c.waiting[at.BlockedBy.Holder.Run]; !known {
-			return before
-		}
-	}
-	return ""
-}
-
 // cutTrees returns the trees with at most n runs in total, and the number of runs that it leaves
 // out.
 func cutTrees(trees []*WaitTree, n int) (shown []*WaitTree, left int) {
@@ -122,13 +86,13 @@ func cutTrees(trees []*WaitTree, n int) (shown []*WaitTree, left int) {
 	return shown, left
 }
 
-func cutWaiters(waiters []*Waiter, n *int) (shown []*Waiter) {
+func cutWaiters(waiters []*locks.Waiter, n *int) (shown []*locks.Waiter) {
 	for _, w := range waiters {
 		if *n <= 0 {
 			break
 		}
 		*n--
-		shown = append(shown, &Waiter{w.Record, cutWaiters(w.Waiters, n)})
+		shown = append(shown, &locks.Waiter{Record: w.Record, Waiters: cutWaiters(w.Waiters, n)})
 	}
 	return shown
 }

@@ -242,8 +242,12 @@ func (g *index) blockedWords(now time.Time, resource locking.Resource) string {
 			wait += fmt.Sprintf(" and %s", words.Plural(more, "other", "others"))
 		}
 	}
+	held := words.Span(now.Sub(locks[0].Since))
+	if usual := locks[0].Usual(now); usual != "" {
+		held += ", usually " + usual
+	}
 	return fmt.Sprintf("%s %s on %s for %s.", name, wait, words.Cut(locks[0].Holder.Replica, 100),
-		words.Span(now.Sub(locks[0].Since)))
+		held)
 }
 
 func newLockIndex(named []locking.Resource, set Set, waiting []storage.Record) *index {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -36,6 +37,7 @@ type Lock struct {
 
 	resource locking.Resource
 	other    locking.Holder // the holder in memcached, if it is another one
+	typical  storage.Typical
 }
 
 // Set is all locks at one time, and the error of the query of memcached.

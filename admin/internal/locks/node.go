@@ -120,13 +120,14 @@ func (n *ResourceNode) Covering() []Lock {
 	return n.Locks[:min(len(n.Locks), shownLocks)]
 }
 
-// WaitingShown returns the oldest waiting runs, which the page lists.
-func (n *ResourceNode) WaitingShown() []storage.Record {
-	return n.Waiting[:min(len(n.Waiting), shownWaiters)]
+// WaitingShown returns the oldest waiting runs, which the page lists, below the runs that they wait
+// behind.
+func (n *ResourceNode) WaitingShown() []*Waiter {
+	return nest(n.Waiting[:min(len(n.Waiting), shownWaiters)])
 }
 
 // WaitingMore returns the number of waiting runs that the page does not list.
-func (n *ResourceNode) WaitingMore() int { return len(n.Waiting) - len(n.WaitingShown()) }
+func (n *ResourceNode) WaitingMore() int { return max(0, len(n.Waiting)-shownWaiters) }
 
 // Slots returns how many slots of a semaphore are taken, or "" for other nodes.
 func (n *ResourceNode) Slots() string {

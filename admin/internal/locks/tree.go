@@ -55,6 +55,11 @@ func (r *Reader) ResourceTree(ctx context.Context, now time.Time, f Filter) (Res
 	if err != nil {
 		return ResourceTree{}, err
 	}
+	for _, list := range [][]Lock{set.Locks, set.Own} {
+		if err := r.AddUsual(ctx, now, list); err != nil {
+			return ResourceTree{}, err
+		}
+	}
 	known, err := r.Resources(ctx, now)
 	if err != nil {
 		return ResourceTree{}, err

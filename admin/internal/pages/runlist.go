@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
+	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -39,11 +39,11 @@ func (l runList) Picked(pick bool) runList {
 // hops are waiting runs for the template.
 type hops struct {
 	Now     time.Time
-	Waiters []*cluster.Waiter
+	Waiters []*locks.Waiter
 	Can     permission.Allowed // actions to which each run has links
 }
 
-func newHops(now time.Time, waiters []*cluster.Waiter, can permission.Allowed) hops {
+func newHops(now time.Time, waiters []*locks.Waiter, can permission.Allowed) hops {
 	return hops{now, waiters, can}
 }
 
