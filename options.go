@@ -87,7 +87,7 @@ const withPool = "WithPostgresPool"
 // them at the same time, and at most database.max_connections. So New refuses a pool with less than
 // 6. Holdfast does not close the pool, and changes no settings of its connections.
 //
-// Heartbeats, notifications and queries of the page have connections of their own, at most 9, with
+// Heartbeats, notifications and queries of the page have connections of their own, at most 5, with
 // the settings of the pool. So a busy pool delays no heartbeat.
 func WithPostgresPool(pool *pgxpool.Pool) Option {
 	return func(o *options) {
