@@ -29,7 +29,8 @@ page, the replicas, failing jobs, waiting runs and the next firings. JSON and YA
 have the status and its problems, like GET /api/v1/status.
 
 The exit code is 0 if the status is neutral, 1 if it is amber, 2 if it is red, and
-3 if the command could not read it or does not know its severity.`,
+3 if the command could not read the status. It is also 3 if the status has a
+severity that this release of the command does not know.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o, err := c.readOverview(cmd.Context())
 			if err != nil {

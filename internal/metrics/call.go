@@ -21,8 +21,8 @@ func (m *Metrics) describeCalls() {
 		"Starts that the store decided on, by outcome. After lock_held, overlap, older_waiter "+
 			"and group_full, the policies of the job decide whether the run waits. After "+
 			"duplicate, stale and no_session, this replica drops the firing. After paused, it "+
-			"drops the firing only if the store has a row of the run. Otherwise it tries again "+
-			"later.", "outcome")
+			"drops the firing if the store has the run, which a replica can adopt later. "+
+			"Otherwise it keeps the firing and tries again.", "outcome")
 	m.swept = m.counter("holdfast_swept_sessions_total",
 		"Sessions of dead replicas that this replica swept.")
 	m.storeTime = m.histogram(questions, "holdfast_store_duration_seconds",
