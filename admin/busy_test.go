@@ -19,11 +19,12 @@ import (
 // busy is a cluster with a history: jobs of all kinds in groups, runs with every final state, one
 // paused job and one job that was added at run time.
 func busy() Options {
-	h := &history{now: noon, quarters: quartersUntil(noon), replicas: []storage.ReplicaView{
-		liveReplica(1, "replica-1", 2*time.Second, 1),
-		liveReplica(2, "replica-2", 3*time.Second, 0),
-		liveReplica(3, "replica-3", time.Second, 1),
-	}}
+	h := &history{now: noon, quarters: quartersUntil(noon), unlisted: []storage.Record{blocker()},
+		replicas: []storage.ReplicaView{
+			liveReplica(1, "replica-1", 2*time.Second, 1),
+			liveReplica(2, "replica-2", 3*time.Second, 0),
+			liveReplica(3, "replica-3", time.Second, 1),
+		}}
 	for _, d := range []struct{ name, cron, group, description, table string }{
 		{"rollup-sales", "*/5 * * * *", "warehouse",
 			"Sums up the sales of the last hours for the dashboards", "sales_rollup"},
@@ -91,13 +92,16 @@ func pastOf(views []storage.JobView) (runs []storage.Record) {
 	return runs
 }
 
+// blocker is the run behind which the skipped runs of busy waited.
+func blocker() storage.Record { return running(7, "prune-orders", "replica-2", time.Hour) }
+
 // withReason sets the reason of a failed run and clears the fields that such a run does not have.
 func withReason(r *storage.Record) {
 	switch r.State {
 	case jobs.Skipped, jobs.Missed:
 		r.StartedAt, r.Attempt, r.Token, r.Reason = nil, 0, 0, reasons.LockHeld
 		r.BlockedBy = &jobs.Blocker{Resource: "table:public/orders",
-			Holder: owner(running(7, "prune-orders", "replica-2", time.Hour))}
+			Holder: owner(blocker())}
 		if r.State == jobs.Missed {
 			r.FinishedAt, r.Replica, r.Reason, r.BlockedBy = nil, "", reasons.Misfire, nil
 		}

@@ -86,6 +86,7 @@ func manyBackfills() Options {
 			b.EndedAt = pointer(b.CreatedAt.Add(30 * time.Second))
 		}
 		h.backfill = append(h.backfill, b)
+		h.jobs = append(h.jobs, job(b.Job, "0 2 * * *"))
 	}
 	return options(h)
 }

@@ -28,6 +28,7 @@ type history struct {
 	locks    []storage.LockView
 	jobs     []storage.JobView
 	runs     []storage.Record
+	unlisted []storage.Record                   // runs that only Run returns
 	attempts map[uuid.UUID][]storage.RunAttempt // by run, with their output
 	replicas []storage.ReplicaView
 	drift    []storage.JobDrift
@@ -466,7 +467,7 @@ func (h *history) Run(_ context.Context, id uuid.UUID) (storage.Record, error) {
 	if h.err != nil {
 		return storage.Record{}, h.err
 	}
-	for _, run := range h.runs {
+	for _, run := range slices.Concat(h.runs, h.unlisted) {
 		if run.ID == id {
 			return run, nil
 		}
