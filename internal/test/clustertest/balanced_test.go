@@ -330,11 +330,12 @@ func TestEveryPageOfAClusterIsValid(t *testing.T) {
 	t.Logf("%d pages: %s", len(pages), strings.Join(pages, " "))
 }
 
-// links returns the addresses on this site to which the page links or submits forms.
+// links returns the addresses on this site to which the page links or submits forms. It leaves out
+// bulk actions, which need a selection.
 func (b *balanced) links(tab context.Context) []string {
 	b.t.Helper()
 	return browsertest.Evaluate[[]string](b.t, tab,
-		`[...document.querySelectorAll("a[href], form[method=get]")].map((e) => new URL(e.getAttribute("href") ?? e.getAttribute("action"), location)).filter((u) => u.origin == location.origin).map((u) => u.pathname + u.search)`)
+		`[...document.querySelectorAll("a[href], form[method=get]")].map((e) => new URL(e.getAttribute("href") ?? e.getAttribute("action"), location)).filter((u) => u.origin == location.origin && !u.pathname.startsWith("/bulk/")).map((u) => u.pathname + u.search)`)
 }
 
 // shape returns what addresses of one kind share: the path without names, and the names of the
