@@ -183,15 +183,15 @@ func TestBusyReplicaAdoptsOneRun(t *testing.T) {
 		o.Store, o.Workers, o.ShutdownGrace = busy, 2, time.Second
 		stopBusy := c.start(o)
 		time.Sleep(10500 * time.Millisecond) // between two of its adoptions
-		for i := range 6 {
+		busy.mu.Lock()
+		busy.limits = nil
+		busy.mu.Unlock()
+		for i := range 6 { // the first one wakes the replica
 			if _, err := c.store.Trigger(t.Context(), byHand,
 				storage.TriggerRequest{Job: "job", Key: fmt.Sprint(i)}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		busy.mu.Lock()
-		busy.limits = nil
-		busy.mu.Unlock()
 		time.Sleep(10 * time.Second)
 		busy.mu.Lock()
 		if !slices.Equal(busy.limits, []int{1}) {
