@@ -204,7 +204,8 @@ func (s *Store) takeClaim(ctx context.Context, tx pgx.Tx,
 		return 0, err
 	case <-time.After(finishGrace):
 	}
-	ended, err = s.endBlockers(ctx, pid, 0, waited)
+	// a younger transaction may be the finish of the run whose transaction was ended
+	ended, err = s.endBlockers(ctx, pid, finishGrace, waited)
 	if codeOf(err) == lockNotAvailable {
 		return ended, fmt.Errorf("token %d, of which %d transactions were ended: %w", r.Token,
 			ended, storage.ErrInTransaction)
