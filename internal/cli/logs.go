@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -13,12 +14,18 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/ansi"
 	"github.com/holdfast-dev/holdfast/internal/output"
+	"github.com/holdfast-dev/holdfast/internal/remote"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/retry"
 )
 
 // followEvery is the interval in which "logs -f" reads the output of a run. Its replica stores new
 // output every two seconds.
 const followEvery = time.Second
+
+// followPolicy gives the delays of "logs -f" while the cluster does not answer.
+var followPolicy = retry.Policy{Attempts: math.MaxInt, Delay: followEvery,
+	MaxDelay: 15 * time.Second, Backoff: retry.Exponential}
 
 // logsCommand returns the command "logs".
 func (c *commandLine) logsCommand() *cobra.Command {
@@ -29,8 +36,11 @@ func (c *commandLine) logsCommand() *cobra.Command {
 The output of earlier attempts is in "scheduler runs RUN --attempt N".
 
 With --follow, print new output until the run has ended. It appears after about two
-seconds. The database keeps the end of the output: the last 64 KiB, the last 16 KiB
-while the run is running, and the last 4 KiB of a run that succeeded.`,
+seconds. If the server or the database does not answer for a time, the command says so
+on standard error, and goes on when it answers again.
+
+The database keeps the end of the output: the last 64 KiB, the last 16 KiB while the
+run is running, and the last 4 KiB of a run that succeeded.`,
 		Example: `  scheduler logs 01a1fecc-ef57-7d76-aac5-e8f353379cd3
   scheduler logs -f 01a1fecc-ef57-7d76-aac5-e8f353379cd3`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -43,8 +53,14 @@ while the run is running, and the last 4 KiB of a run that succeeded.`,
 					"use \"scheduler runs RUN -o %s\"", c.format, c.format)
 			}
 			return c.withCluster(cmd.Context(), func(in cluster) error {
-				f := follower{in: in, out: c.out}
-				err := f.follow(cmd.Context(), id, follow)
+				// a store is open by now
+				f := follower{in: in, out: c.out, errOut: cmd.ErrOrStderr(),
+					answered: c.server == ""}
+				show := f.print
+				if follow {
+					show = f.follow
+				}
+				err := show(cmd.Context(), id)
 				if errors.Is(err, storage.ErrNotFound) {
 					return fmt.Errorf("run %s: not found in the history", id)
 				}
@@ -58,37 +74,71 @@ while the run is running, and the last 4 KiB of a run that succeeded.`,
 
 // follower prints the output of a run as it grows.
 type follower struct {
-	in      history
-	out     io.Writer
-	attempt int    // whose output is printed
-	printed string // the output that was read last
+	in       history
+	out      io.Writer
+	errOut   io.Writer // for the note that the cluster does not answer
+	answered bool      // the cluster has answered
+	attempt  int       // whose output is printed
+	printed  string    // the output that was read last
 }
 
-// follow prints the output so far, and with more, new output until the run has ended.
-func (f *follower) follow(ctx context.Context, id uuid.UUID, more bool) error {
-	for {
-		if more {
-			if err := f.in.Watch(ctx, id); err != nil {
-				return err
+// follow prints the output until the run has ended. While the cluster does not answer, it waits.
+func (f *follower) follow(ctx context.Context, id uuid.UUID) error {
+	for failures := 0; ; {
+		ended, err := f.next(ctx, id)
+		delay := followEvery
+		switch {
+		case ctx.Err() != nil:
+			return nil // the run goes on
+		case err == nil && ended:
+			return nil
+		case err == nil:
+			f.answered, failures = true, 0
+		case !f.passes(err):
+			return err
+		default:
+			if failures++; failures == 1 {
+				fmt.Fprintln(f.errOut, "scheduler: waiting for an answer:", ansi.Plain(err.Error()))
 			}
-		}
-		run, err := f.in.Run(ctx, id)
-		if err != nil {
-			return err
-		}
-		if err := f.print(ctx, run.Record); err != nil || !more || run.State.Final() {
-			return err
+			delay, _ = followPolicy.After(failures, 0)
 		}
 		select {
 		case <-ctx.Done():
-			return nil // the run goes on
-		case <-time.After(followEvery):
+		case <-time.After(delay):
 		}
 	}
 }
 
-// print prints what is new in the output of a run.
-func (f *follower) print(ctx context.Context, run storage.Record) error {
+// passes reports whether the cluster may answer later. A server that was never reached is taken for
+// a wrong address.
+func (f *follower) passes(err error) bool {
+	var refusal *remote.Refusal
+	return errors.Is(err, storage.ErrUnavailable) && (f.answered || errors.As(err, &refusal))
+}
+
+// next has the run save its output, prints what is new, and reports whether the run has ended.
+func (f *follower) next(ctx context.Context, id uuid.UUID) (ended bool, err error) {
+	if err := f.in.Watch(ctx, id); err != nil {
+		return false, err
+	}
+	run, err := f.in.Run(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	return run.State.Final(), f.printRun(ctx, run.Record)
+}
+
+// print prints the output so far.
+func (f *follower) print(ctx context.Context, id uuid.UUID) error {
+	run, err := f.in.Run(ctx, id)
+	if err != nil {
+		return err
+	}
+	return f.printRun(ctx, run.Record)
+}
+
+// printRun prints what is new in the output of a run.
+func (f *follower) printRun(ctx context.Context, run storage.Record) error {
 	if f.attempt != 0 && f.attempt != run.Attempt {
 		ended, err := f.in.Attempt(ctx, run.ID, f.attempt)
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {

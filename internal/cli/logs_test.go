@@ -2,11 +2,24 @@ package cli
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -68,7 +81,7 @@ func TestLogsFollowARunThroughItsAttempts(t *testing.T) {
 			{Attempt: 2}, {Attempt: 2, Output: "\x1b[31msec\x1b[0m"},
 		} {
 			r.ID = id
-			if err := f.print(t.Context(), r); err != nil {
+			if err := f.printRun(t.Context(), r); err != nil {
 				return err
 			}
 		}
@@ -76,6 +89,121 @@ func TestLogsFollowARunThroughItsAttempts(t *testing.T) {
 	})
 	if want := "first\n[attempt 2]\nsec"; err != nil || out.String() != want {
 		t.Errorf("got %q and %v, want %q", out.String(), err, want)
+	}
+}
+
+// scriptedHistory answers each reading of a run with the next of the answers.
+type scriptedHistory struct {
+	history
+	answers []scriptedAnswer
+	readAt  []time.Duration // since start
+	start   time.Time
+}
+
+type scriptedAnswer struct {
+	run storage.Record
+	err error
+}
+
+func (h *scriptedHistory) Watch(context.Context, uuid.UUID) error { return nil }
+
+func (h *scriptedHistory) Run(context.Context, uuid.UUID) (admin.RunDetail, error) {
+	next := h.answers[len(h.readAt)]
+	h.readAt = append(h.readAt, time.Since(h.start))
+	return admin.RunDetail{Record: next.run}, next.err
+}
+
+// TestLogsWaitForAnAnswer follows a run while the store does not answer for a time, twice. The
+// delays grow during each outage, and each outage is reported once.
+func TestLogsWaitForAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := scriptedAnswer{err: fmt.Errorf("read run: %w\x1b[31m", storage.ErrUnavailable)}
+		running := scriptedAnswer{run: storage.Record{Attempt: 1, State: jobs.Running,
+			Output: "a\n"}}
+		ended := scriptedAnswer{run: storage.Record{Attempt: 1, State: jobs.Failed,
+			Output: "a\nb\n"}}
+		h := &scriptedHistory{start: time.Now(), answers: []scriptedAnswer{running, down, down,
+			down, running, down, ended}}
+		var out, errOut bytes.Buffer
+		f := follower{in: h, out: &out, errOut: &errOut}
+		if err := f.follow(t.Context(), uuid.New()); err != nil || out.String() != "a\nb\n" {
+			t.Errorf("got %q and %v, want the output", out.String(), err)
+		}
+		want := []time.Duration{0, 1, 2, 4, 8, 9, 10}
+		for i := range want {
+			want[i] *= time.Second
+		}
+		if !slices.Equal(h.readAt, want) {
+			t.Errorf("read at %v, want %v", h.readAt, want)
+		}
+		note := "scheduler: waiting for an answer: read run: store is unavailable\n"
+		if errOut.String() != note+note {
+			t.Errorf("got the notes %q, want two of %q", errOut.String(), note)
+		}
+	})
+}
+
+// TestLogsEndWithoutHope checks errors that do not pass, and that an interrupt is none.
+func TestLogsEndWithoutHope(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		running := scriptedAnswer{run: storage.Record{Attempt: 1, State: jobs.Running}}
+		gone, down := scriptedAnswer{err: storage.ErrNotFound},
+			scriptedAnswer{err: storage.ErrUnavailable}
+		for name, c := range map[string]struct {
+			answers []scriptedAnswer
+			want    error
+		}{
+			"the run is gone":      {[]scriptedAnswer{running, gone}, storage.ErrNotFound},
+			"never reached":        {[]scriptedAnswer{down}, storage.ErrUnavailable},
+			"interrupted, running": {slices.Repeat([]scriptedAnswer{running}, 99), nil},
+			"interrupted, no reply": {append([]scriptedAnswer{running},
+				slices.Repeat([]scriptedAnswer{down}, 99)...), nil},
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+			f := follower{in: &scriptedHistory{start: time.Now(), answers: c.answers},
+				out: io.Discard, errOut: io.Discard}
+			if err := f.follow(ctx, uuid.New()); !errors.Is(err, c.want) {
+				t.Errorf("%s: got %v, want %v", name, err, c.want)
+			}
+			cancel()
+		}
+	})
+}
+
+// TestLogsOfABusyServer follows a run at a server whose first answer is 503.
+func TestLogsOfABusyServer(t *testing.T) {
+	s := serve(t)
+	target, err := url.Parse(s.server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	var asked atomic.Int32
+	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) == 1 {
+			http.Error(w, "busy", http.StatusServiceUnavailable)
+			return
+		}
+		r.Host = target.Host
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(busy.Close)
+	follow := func(token string) (out, errOut bytes.Buffer, err error) {
+		c := &commandLine{out: &out, getenv: func(string) string { return "" }}
+		err = c.execute(t.Context(), []string{"logs", "-f", s.ended.String(), "--server", busy.URL,
+			"--token-file", s.token(t, token)}, &errOut)
+		return out, errOut, err
+	}
+	out, errOut, err := follow(operatorToken)
+	if err != nil || out.String() != "second\n" ||
+		errOut.String() != "scheduler: waiting for an answer: ask "+busy.URL+
+			": service unavailable\n" {
+		t.Errorf("got %q, %q and %v, want the output and one note", out.String(), errOut.String(),
+			err)
+	}
+	if _, errOut, err := follow("wrong"); err == nil || errOut.Len() > 0 ||
+		!strings.Contains(err.Error(), "refused the token") {
+		t.Errorf("with a wrong token: got %q and %v, want the error at once", errOut.String(), err)
 	}
 }
 
