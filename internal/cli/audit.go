@@ -35,7 +35,7 @@ func (c *commandLine) auditCommand() *cobra.Command {
 						l.Replica, l.Action, l.Target, l.Reason, l.RequestID}
 				}
 				return c.print(lines,
-					"AT\tWHO\t~VIA\t~PROOF\t~CLIENT\t~REPLICA\tACTION\tTARGET\tREASON\t~REQUEST",
+					"AT\tWHO\t~VIA\t~PROOF\t~CLIENT\t~REPLICA\tACTION\tTARGET\t…REASON\t~REQUEST",
 					rows)
 			})
 		},

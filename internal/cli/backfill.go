@@ -95,7 +95,7 @@ func (c *commandLine) printBackfills(value any, backfills ...storage.Backfill) e
 			b.CreatedBy, b.Detail}
 	}
 	return c.print(value, "BACKFILL\tJOB\t~FROM\t~TO\tSTATE\tDONE\tLEFT OUT\tSUCCEEDED\t"+
-		"UNSUCCESSFUL\tUNFINISHED\t~BY\tWHY", rows)
+		"UNSUCCESSFUL\tUNFINISHED\t~BY\t…WHY", rows)
 }
 
 // backfillsCommand returns the command "backfills".

@@ -26,7 +26,7 @@ func (c *commandLine) jobsCommand() *cobra.Command {
 					rows[i] = []string{j.Name, j.Schedule, j.Timezone, j.Handler,
 						resourceNames(j.Resources), clock(j.NextScheduledAt), lastRun(j.LastRun)}
 				}
-				return c.print(list, "JOB\tSCHEDULE\t~ZONE\t~HANDLER\tRESOURCES\t"+
+				return c.print(list, "JOB\tSCHEDULE\t~ZONE\t~HANDLER\t…RESOURCES\t"+
 					"NEXT SCHEDULED\tLAST RUN", rows)
 			})
 		},

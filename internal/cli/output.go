@@ -7,10 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/internal/runes"
 	"github.com/holdfast-dev/holdfast/internal/suggest"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -22,7 +20,7 @@ type outputFormat string
 // The formats of the output.
 const (
 	tableFormat outputFormat = "table"
-	wideFormat  outputFormat = "wide" // tables with all columns
+	wideFormat  outputFormat = "wide" // tables with all columns, in full
 	jsonFormat  outputFormat = "json"
 	yamlFormat  outputFormat = "yaml"
 )
@@ -77,7 +75,7 @@ func (f outputFormat) encode(out io.Writer, value any) error {
 }
 
 // print writes value as JSON or YAML, or rows as a table. Columns whose names begin with ~ are only
-// in wide tables.
+// in wide tables. Those with … are cut on a narrow terminal.
 func (c *commandLine) print(value any, header string, rows [][]string) error {
 	if c.format.structured() {
 		return c.format.encode(c.out, value)
@@ -85,38 +83,12 @@ func (c *commandLine) print(value any, header string, rows [][]string) error {
 	return c.table(header, rows)
 }
 
-// table writes rows as a table.
+// table writes rows as a table. On a terminal that is too narrow, columns whose names begin with …
+// are cut.
 func (c *commandLine) table(header string, rows [][]string) error {
-	names := strings.Split(header, "\t")
-	shown := func(i int) bool {
-		return i >= len(names) || c.format == wideFormat || !strings.HasPrefix(names[i], "~")
-	}
-	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-	line := func(cells []string, show func(string) string) {
-		var kept []string
-		for i, cell := range cells {
-			if shown(i) {
-				kept = append(kept, show(cell))
-			}
-		}
-		fmt.Fprintln(table, strings.Join(kept, "\t"))
-	}
-	line(names, func(name string) string { return strings.TrimPrefix(name, "~") })
-	for _, row := range rows {
-		line(row, printable)
-	}
-	return table.Flush()
-}
-
-// printable replaces control characters, so that a cell stays on its line and cannot send escape
-// sequences to the terminal.
-func printable(cell string) string {
-	return strings.Map(func(r rune) rune {
-		if runes.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, cell)
+	t := newTextTable(header, rows, c.format == wideFormat)
+	t.fit(terminalWidth(c.out))
+	return t.write(c.out)
 }
 
 // clock returns a time in UTC as one cell.

@@ -28,7 +28,7 @@ func (c *commandLine) replicasCommand() *cobra.Command {
 
 // replicaHeader is the header of a table of replicas.
 const replicaHeader = "REPLICA\tSTATE\tWORKERS\tRUNNING\tHEARTBEAT\tVERSION\t~SESSION\t~STARTED\t" +
-	"~CLOCK\t~JOBS\tNOTE"
+	"~CLOCK\t~JOBS\t…NOTE"
 
 // replicaRows returns the rows of replicas under replicaHeader.
 func replicaRows(list []admin.Replica) [][]string {

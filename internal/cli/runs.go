@@ -73,7 +73,7 @@ func (c *commandLine) runsCommand() *cobra.Command {
 						r.Replica, clock(r.StartedAt), took(r), why(r)}
 				}
 				return c.print(list,
-					"RUN\tJOB\tSCHEDULED\tSTATE\t~REPLICA\t~STARTED\tTOOK\tWHY", rows)
+					"RUN\tJOB\tSCHEDULED\tSTATE\t~REPLICA\t~STARTED\tTOOK\t…WHY", rows)
 			})
 		},
 	})

@@ -107,8 +107,8 @@ func (c *commandLine) printStatus(o admin.Overview) error {
 	}{
 		{"problems", "SEVERITY\tFOR\tPROBLEM", problems, 0},
 		{"replicas", replicaHeader, replicaRows(endedLast(o.Replicas)), 2 * shownOfStatus},
-		{"failing jobs", "FAILING JOB\tFAILURES\tFOR\tERROR", failingRows(o), shownOfStatus},
-		{"waiting runs", "WAITING JOB\tRUN\tFOR\tWHY", waitingRows(o), shownOfStatus},
+		{"failing jobs", "FAILING JOB\tFAILURES\tFOR\t…ERROR", failingRows(o), shownOfStatus},
+		{"waiting runs", "WAITING JOB\tRUN\tFOR\t…WHY", waitingRows(o), shownOfStatus},
 		{"firings", "NEXT\tIN\tJOB", nextRows(o), shownOfStatus},
 	} {
 		if err := c.printList(list.name, list.header, list.rows, list.most); err != nil {

@@ -46,5 +46,5 @@ func (c *commandLine) printPauses(value any, pauses ...storage.Pause) error {
 	for i, p := range pauses {
 		rows[i] = []string{p.Target.String(), clock(&p.At), p.By, p.Reason, clock(p.ResumedAt)}
 	}
-	return c.print(value, "PAUSED\tSINCE\tBY\tREASON\tRESUMED", rows)
+	return c.print(value, "PAUSED\tSINCE\tBY\t…REASON\tRESUMED", rows)
 }

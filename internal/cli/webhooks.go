@@ -11,7 +11,7 @@ import (
 
 // undeliveredHeader is the header of a table of undelivered events.
 const undeliveredHeader = "DELIVERY\tWEBHOOK\tJOB\t~RUN\tSTATE\t~ENDED\tTRIES\tNEXT TRY\t" +
-	"ERROR"
+	"…ERROR"
 
 // webhooksCommand returns the command "webhooks".
 func (c *commandLine) webhooksCommand() *cobra.Command {
