@@ -20,9 +20,11 @@ func (m *Metrics) describeCalls() {
 	m.starts = m.counter("holdfast_starts_total",
 		"Starts that the store decided on, by outcome. After lock_held, overlap, older_waiter "+
 			"and group_full, the policies of the job decide whether the run waits. After "+
-			"duplicate, stale and no_session, this replica drops the firing. After paused, it "+
-			"drops the firing if the store has the run, which a replica can adopt later. "+
-			"Otherwise it keeps the firing and tries again.", "outcome")
+			"duplicate, stale and no_session, this replica drops the firing. After paused, this "+
+			"replica drops the firing if the store already has a record of the waiting run: a "+
+			"replica adopts that run later. If there is no record, this replica tries again "+
+			"when the pause ends, until the firing is a misfire. If the replica is drained, it "+
+			"records the run for other replicas to adopt.", "outcome")
 	m.swept = m.counter("holdfast_swept_sessions_total",
 		"Sessions of dead replicas that this replica swept.")
 	m.storeTime = m.histogram(questions, "holdfast_store_duration_seconds",
