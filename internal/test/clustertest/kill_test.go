@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,7 +49,7 @@ func TestKillAtEachStep(t *testing.T) {
 	for i := range victims {
 		v := &victim{
 			cluster: c, step: killSteps[i%len(killSteps)], name: fmt.Sprintf("v%03d", i),
-			spec: c.spec(""), killed: make(chan struct{}),
+			spec: c.spec(""), target: newKillTarget(), killed: make(chan struct{}),
 		}
 		victims[i] = v
 		all.Go(func() error {
@@ -97,9 +96,7 @@ type victim struct {
 	spec    replicas.Spec
 	process *replicas.Process
 
-	locked    atomic.Bool // between the add of the locks and their removal
-	firings   scheduledTimes
-	armed     atomic.Bool
+	target    *killTarget
 	once      sync.Once
 	killed    chan struct{} // closed after the kill
 	killedAt  time.Time
@@ -154,23 +151,11 @@ func (v *victim) proxy(server string, kills bool) (*servertest.Proxy, error) {
 	}
 	proxy.OnReplyCut(v.kill)
 	proxy.OnRequest(func(piece []byte) servertest.Fate {
-		switch {
-		case gateAdd(v, piece):
-			v.firings.add(v, piece)
-		case locksAdd(v, piece):
-			v.locked.Store(true)
-		case locksRemoval(v, piece):
-			v.locked.Store(false)
-		}
-		switch {
-		case !kills || !v.armed.Load() || !v.step.request(v, piece):
-			return servertest.Pass
-		case v.step.answered:
-			return servertest.CutReply
-		default:
+		fate, isStep := v.target.fate(v, piece, kills)
+		if isStep && fate == servertest.Drop {
 			v.kill()
-			return servertest.Drop
 		}
+		return fate
 	})
 	return proxy, nil
 }
@@ -194,33 +179,35 @@ func (v *victim) die(ctx context.Context) error {
 	if err := pause(ctx, soak.Pick(0, rand.N(5*time.Second))); err != nil {
 		return err
 	}
-	if err := v.awaitIdle(ctx); err != nil {
-		return err
-	}
-	v.armed.Store(true)
-	select {
-	case <-v.killed:
-		return v.killError
-	case <-ctx.Done():
-		return fmt.Errorf("the firing did not reach the step: %w\n%s", context.Cause(ctx),
-			v.process.Tail(2000))
+	for {
+		if err := v.armWhenIdle(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-v.killed:
+			return v.killError
+		case <-v.target.disarmed:
+		case <-ctx.Done():
+			return fmt.Errorf("the firing did not reach the step: %w\n%s", context.Cause(ctx),
+				v.process.Tail(2000))
+		}
 	}
 }
 
-// awaitIdle waits until the job has run, every firing of it that has begun has ended, and its locks
-// are removed. Otherwise the kill could also end a run of the firing before, or the next firing
-// could have met the locks of that run: it then starts without advisory locks, because the store
-// decides.
-func (v *victim) awaitIdle(ctx context.Context) error {
+// armWhenIdle arms the target when the job has run, every firing of it that has begun has ended,
+// and its locks are removed. Otherwise the kill could also end a run of the firing before, or the
+// next firing could have met the locks of that run: it then starts without advisory locks, because
+// the store decides.
+func (v *victim) armWhenIdle(ctx context.Context) error {
 	const asked = `
 SELECT count(*) FROM holdfast.runs
 WHERE job = $1 AND scheduled_at = ANY ($2) AND state NOT IN ('waiting', 'running')`
 	for {
-		begun, ended := v.firings.all(), 0
+		begun, ended := v.target.firings(), 0
 		if err := v.cluster.db.QueryRow(ctx, asked, v.job(), begun).Scan(&ended); err != nil {
 			return err
 		}
-		if ended > 0 && ended == len(begun) && !v.locked.Load() {
+		if ended > 0 && ended == len(begun) && v.target.arm(ended) {
 			return nil
 		}
 		if err := pause(ctx, pollEvery); err != nil {

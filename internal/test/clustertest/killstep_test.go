@@ -3,10 +3,8 @@ package clustertest
 import (
 	"bytes"
 	"encoding/binary"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -45,14 +43,9 @@ func gateAdd(v *victim, piece []byte) bool {
 	return found
 }
 
-// scheduledTimes are those of the firings whose gates the victim has added.
-type scheduledTimes struct {
-	mu    sync.Mutex
-	times []time.Time
-}
-
-// add reads the scheduled time in the add of a gate: its key ends with @microseconds@version.
-func (s *scheduledTimes) add(v *victim, piece []byte) {
+// gateTime returns the scheduled time in the add of a gate: its key ends with
+// @microseconds@version.
+func gateTime(v *victim, piece []byte) time.Time {
 	line, _ := command(piece, "add", func(line commandLine) bool {
 		return strings.Contains(line[1], ":gate:"+v.job()+"@")
 	})
@@ -61,18 +54,7 @@ func (s *scheduledTimes) add(v *victim, piece []byte) {
 	if err != nil {
 		panic(err) // the names of gates have changed
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	at := time.UnixMicro(micros)
-	if !slices.ContainsFunc(s.times, at.Equal) {
-		s.times = append(s.times, at)
-	}
-}
-
-func (s *scheduledTimes) all() []time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.times)
+	return time.UnixMicro(micros)
 }
 
 // locksAdd is the request that adds the locks on the victim's tables.
