@@ -108,8 +108,8 @@ WHERE w.run NOT IN (SELECT unnest($2::uuid[]))`
 	revokeClaim = `SELECT run FROM holdfast.claims WHERE token = $1 FOR UPDATE NOWAIT`
 )
 
-// Adopt takes over waiting runs that no live session has, or that this session has without knowing
-// it.
+// Adopt takes over waiting runs that no live session has. It also returns the waiting runs of this
+// session that are not in a.Known.
 func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 	a storage.Adoption) ([]storage.Record, error) {
 	known := make([]rawID, len(a.Known))
@@ -174,8 +174,8 @@ func adoptedColumns(adopted []storage.AdoptedJob) (
 	return names, ahead, thresholds
 }
 
-// Revoke ends a claim by force. It does not wait for a transaction of the job that holds the claim:
-// in that case it returns an error that wraps storage.ErrUnavailable.
+// Revoke ends a claim by force. If a transaction of the job has locked the claim, Revoke does not
+// wait for it, and returns an error that wraps storage.ErrUnavailable.
 func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State,
 	reason jobs.Reason) error {
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {

@@ -144,7 +144,7 @@ func (s *Store) UnsealedAge(ctx context.Context) (time.Duration, error) {
 }
 
 // AuditChain returns the state of the chain. It reads the index of the whole log, which may take
-// longer than the statements of the page may.
+// longer than a query of the page is allowed to take.
 func (s *Store) AuditChain(ctx context.Context) (storage.ChainState, error) {
 	var c storage.ChainState
 	err := s.pool.QueryRow(ctx, chainState, pgx.QueryExecModeCacheDescribe).Scan(&c.Now,

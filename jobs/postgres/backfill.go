@@ -271,8 +271,8 @@ func cancelRunsOf(ctx context.Context, tx pgx.Tx, backfill uuid.UUID,
 	return tag.RowsAffected(), err
 }
 
-// AdvanceBackfill counts the ended runs of a backfill and adds the next ones. Each step is a
-// statement of its own, which sees what the lock of the backfill waited for.
+// AdvanceBackfill counts the ended runs of a backfill and adds the next ones. Its transaction locks
+// the backfill first. Each later statement sees what was committed before it got the lock.
 func (s *Store) AdvanceBackfill(ctx context.Context,
 	step storage.BackfillStep) (storage.Backfill, error) {
 	rows, err := s.pool.Query(ctx, selectBackfills+` WHERE b.id = $1`, step.Backfill)

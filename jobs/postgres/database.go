@@ -118,7 +118,7 @@ func whole(ctx context.Context, fn func(tx pgx.Tx) error) func(tx pgx.Tx) error 
 const readTransaction = `SELECT pg_current_xact_id()::text`
 
 // Check returns an error unless jobs can use the database now: it answers, and has the tables of
-// the fence.
+// the fence unless DatabaseOptions.Unfenced is set.
 func (d *Database) Check(ctx context.Context) error {
 	return wrap("check database", pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
 		if d.unfenced {

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// dependentCursors runs before openScheduledTimes: every firing up to a cursor that it reads
-	// has a row by then.
+	// dependentCursors runs before openScheduledTimes, which therefore finds a row for every firing
+	// up to a cursor.
 	dependentCursors = `SELECT name, version, checked_until FROM holdfast.jobs WHERE name = ANY($1)`
 
 	// openScheduledTimes reads the rows of the first dependency after the dependent's cursor. For

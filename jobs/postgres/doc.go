@@ -4,8 +4,8 @@
 // # Protocol
 //
 // All transactions are READ COMMITTED: each statement sees what was committed before it began.
-// All times are clock_timestamp() of PostgreSQL, so no clock of a replica decides anything. Open
-// refuses another isolation level, and each batch fails at another level.
+// All times are clock_timestamp() of PostgreSQL, so no clock of a replica decides anything. At
+// another isolation level, Open returns an error, and so does each batch.
 //
 // A run may commit while its claim exists: one row with the token of the run. Start inserts it
 // together with its grants. Its deletion (finish, sweep, revoke) ends the right of the run to
@@ -16,11 +16,13 @@
 // so that a deletion waits for the transaction, or the transaction sees the deletion and rolls
 // back.
 //
-// Two starts that want related resources are ordered by fences: one row for each resource. A
-// start locks the names that it wants FOR NO KEY UPDATE, whatever the mode, and their ancestors
-// FOR SHARE. A later statement looks for conflicting grants. So the second start sees the grants
-// of the first. A fence is updated once in a thousand tokens, and deleted after an hour unless
-// it is locked. If a start finds that one of its fences is gone, it begins again.
+// Two starts that want related resources are ordered by the table fences, which has one row for
+// each resource. (Package fence has other tables, in other databases.) A start locks the names that
+// it wants FOR NO KEY UPDATE, whatever the mode, and their ancestors FOR SHARE. A later statement
+// looks for conflicting grants. So the second start sees the grants of the first. Each fence has a
+// floor: no claim with a smaller token holds the resource. The floor rises only once in a thousand
+// tokens, so that the table does not bloat. A sweep deletes a fence after an hour unless it is
+// locked. If a start finds that one of its fences is gone, it begins again.
 //
 // Each step of a start is a statement of its own. All are sent in one round trip as one implicit
 // transaction. So if a replica is paused after it has sent them, PostgreSQL commits them and
@@ -31,28 +33,30 @@
 // SHARE until it commits, and a session is ended only under FOR UPDATE. So an ended session has
 // no start under way, and another replica can adopt its waiting runs.
 //
-// The active definitions follow from the definitions that sessions have (session_jobs). Both
-// change in one transaction under an advisory lock. Such a transaction registers or withdraws
-// definitions of a live session, or removes those of an ended session. If an ended session still
-// has rows in session_jobs, the next sweep removes them. The advisory lock is taken before any row
-// of jobs. Rows of jobs are locked in the order of their names, by the holder of that lock and by a
-// misfire check. A misfire check holds them only while it writes, and writes nothing for a
-// definition that is no longer active. Starts read them without locking.
+// The active definitions follow from the definitions that sessions have (session_jobs). Both change
+// in one transaction under an advisory lock of PostgreSQL, not one in memcached. Such a transaction
+// registers or withdraws definitions of a live session, or removes those of an ended session. If an
+// ended session still has rows in session_jobs, the next sweep removes them. Each of these
+// transactions takes the advisory lock before it locks rows of jobs. Rows of jobs are locked in the
+// order of their names, by the holder of that lock and by a misfire check. A misfire check holds
+// them only while it writes, and writes nothing for a definition that is no longer active. Starts
+// read them without locking.
 //
-// A session is renewed only while it is neither ended nor expired. Heartbeats have connections
-// of their own (heartbeats.go). A start that was received in part holds its session, and no
-// timeout of PostgreSQL ends it. The sweep ends the backend of a session that expired long
-// enough ago (backends.go). A sweep also ends a transaction that holds the claim of a dead
-// session, and a finish ends one of an abandoned handler.
+// A session is renewed only while it is neither ended nor expired. Heartbeats have connections of
+// their own (heartbeats.go). A start of which PostgreSQL has received only a part holds its
+// session, and no timeout of PostgreSQL ends it. A few seconds after the session has expired, a
+// sweep ends the PostgreSQL backend that executes this start (backends.go). A sweep also ends a
+// transaction that holds the claim of a dead session. A finish ends a transaction that an abandoned
+// handler has left open.
 //
 // # Actions of operators
 //
 // Each action ([storage.Control]) is a transaction of its own, with its entry in the audit log.
-// First it takes an advisory lock on its key, so that a second action with the key sees the result
-// of the first. An action that adds, changes or removes a job then takes an advisory lock on all
-// added jobs. So what it checked about them stays true until it commits. It locks rows in the
-// common order, and the row of meta last, in the round trip that commits. A start checks each
-// firing once for a pause or a drain. The statement that inserts a new firing checks it. The
+// First it takes an advisory lock of PostgreSQL on its key, so that a second action with the key
+// sees the result of the first. An action that adds, changes or removes a job then takes such a
+// lock on all added jobs. So what it checked about them stays true until it commits. It locks rows
+// in the common order, and the row of meta last, in the round trip that commits. A start checks
+// each firing once for a pause or a drain. The statement that inserts a new firing checks it. The
 // statement that locks the row of a waiting run in waits checks that run. A removed job has a
 // negative version, which is active on no replica. Replicas are notified on a channel of the
 // cluster, and no guarantee depends on that.
@@ -63,18 +67,19 @@
 //
 // # Backfills
 //
-// A step of a backfill locks its row first. Each later statement of the step sees what the steps
-// before have done. So of several steps with one cursor, only one adds runs. The table
-// backfill_runs has the keys of its runs that have not ended or are not counted yet. In wants, the
-// position of a run of a backfill is a hundred years later, so it is behind all other waiters.
+// A step of a backfill locks its row first. Each later statement of the step sees what earlier
+// steps have done. So of several steps that begin at the same cursor, only one adds runs. The table
+// backfill_runs has the keys of its runs that have not ended or are not counted yet. A position in
+// wants is a time. For a run of a backfill it is a hundred years later, so the run is behind all
+// other waiters.
 //
 // # Tallies
 //
 // The transaction that ends a run counts it: it inserts rows into tally_changes, so that finishes
 // do not wait for each other. A sweep moves these rows to the tallies. A query adds up both. Finish
-// and Note count the ended runs of their batch in one statement, and set the column batched in the
-// rows of these runs. Database triggers count all other runs. The same holds for webhook
-// deliveries.
+// and Note count the ended runs of their batch in one statement. They set the column batched in the
+// rows of these runs, so that the database triggers do not count them again. The triggers count all
+// other runs. Webhook deliveries are added in the same two ways.
 //
 // # Locks of programs
 //
@@ -100,7 +105,7 @@
 // # Guarantees
 //
 // The guarantees hold for writes through fenced transactions ([InTx], [Store.RunStatements],
-// [Store.InLock], [Fence]) in this database. No two runs with conflicting grants overlap in what
-// they commit, and a superseded run commits nothing more, whatever happens to memcached or to a
-// replica. A failover of PostgreSQL that loses commits is outside of the guarantees.
+// [Store.InLock], [Fence]) in this database. While a run has its claim, no run that conflicts with
+// it can commit. A superseded run commits nothing more. Both hold whatever happens to memcached or
+// to a replica. A failover of PostgreSQL that loses commits is outside of the guarantees.
 package postgres

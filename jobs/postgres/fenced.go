@@ -64,8 +64,9 @@ var ErrTransactionControl = errors.New("transaction control is not allowed in a 
 // store. It must be the first statement of each transaction in which a run writes. It returns
 // storage.ErrSuperseded if the claim is gone. The caller must then roll back.
 //
-// Fence also bounds the transaction's statements and lock waits by ctx's deadline, and an idle
-// pause inside it by one minute more. So a paused replica cannot hold its claim for ever.
+// If ctx has a deadline, Fence also limits the transaction, so that a paused replica cannot hold
+// its claim for ever. Each statement with its lock waits may take the time that is left until the
+// deadline. An idle pause may take one minute more.
 func Fence(ctx context.Context, tx pgx.Tx, run *jobs.Run) error {
 	s, err := storeOf(run)
 	if err != nil {

@@ -29,8 +29,8 @@ var errNotNotified = errors.New("notifications do not arrive: a pooler that give
 // several clusters may share a database.
 func (s *Store) channel() string { return "holdfast " + s.cluster.String() }
 
-// Listen calls heard once it is listening, and then after each action. It uses its own connection,
-// and returns when that ends.
+// Listen calls heard when it begins to listen, and then after each action. It uses a connection of
+// its own, and returns when this connection or ctx ends.
 func (s *Store) Listen(ctx context.Context, heard func()) error {
 	return wrap("notifications", s.listen(ctx, heard))
 }

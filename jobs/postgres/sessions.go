@@ -153,8 +153,8 @@ func (s *Store) liveSessions(ctx context.Context, sessions []uuid.UUID) ([]uuid.
 	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 }
 
-// End ends a session, and then settles its jobs. If settling fails, the session has ended
-// nevertheless, and a sweep settles it.
+// End ends a session, and then removes its definitions in a second transaction. If the second one
+// fails, End returns nil, and the next sweep removes them.
 func (s *Store) End(ctx context.Context, session uuid.UUID) error {
 	err := s.pipeline(ctx, "end session", func(b *pgx.Batch) {
 		b.Queue(lockSession, session)

@@ -21,11 +21,11 @@ type Options struct {
 	// JobsURL is for the transactions of jobs: the same database, with a role that has fewer
 	// permissions. "" is URL.
 	JobsURL string
-	// Pool is a pool of the program, instead of URL and JobsURL. The store does not close it. With
-	// the settings of the pool, the store of a replica opens at most 5 connections of its own:
-	// up to 2 for queries of the admin page, 1 for notifications, 1 more for notifications while a
-	// page is open, and 1 for heartbeats. Each further session, such as that of a locking.Locker,
-	// may need 1 more for its heartbeats.
+	// Pool is a pool of the program, instead of URL and JobsURL. The store does not close it. The
+	// store of a replica also opens at most 5 connections of its own, with the settings of the
+	// pool: up to 2 for queries of the admin page, 1 for notifications, 1 more for notifications
+	// while a page is open, and 1 for heartbeats. Each further session, such as that of a
+	// locking.Locker, may need 1 more for its heartbeats.
 	Pool            *pgxpool.Pool
 	MaxConnections  int    // for the store's own statements; 0 means 10
 	WorkConnections int    // for the transactions of jobs; 0 means 10

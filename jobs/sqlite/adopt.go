@@ -41,8 +41,8 @@ ORDER BY wait_since, id`
 	runByToken = `SELECT run FROM holdfast_claims WHERE token = ?1`
 )
 
-// Adopt takes over waiting runs that no live session has, or that this session has without knowing
-// it. A dead session adopts none.
+// Adopt takes over waiting runs that no live session has. It also returns the waiting runs of this
+// session that are not in a.Known. A dead session adopts none.
 func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 	a storage.Adoption) ([]storage.Record, error) {
 	if err := s.exclusively("adoption"); err != nil {

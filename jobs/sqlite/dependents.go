@@ -44,8 +44,8 @@ WHERE r.job = ?1 AND r.key = '' AND r.scheduled_at > ?2
 ORDER BY r.scheduled_at DESC LIMIT ?5`
 )
 
-// OpenFirings returns the open firings of each dependent. It reads the cursors first: every firing
-// up to a cursor has a row by then.
+// OpenFirings returns the open firings of each dependent. It reads the cursors before the runs, so
+// it finds a row for every firing up to a cursor.
 func (s *Store) OpenFirings(ctx context.Context,
 	dependents []storage.Dependent) (map[string]storage.OpenFirings, error) {
 	activeDefinitions, err := s.dependentCursors(ctx, dependents)

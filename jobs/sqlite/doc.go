@@ -27,13 +27,13 @@
 // delete it. A transaction of a job first looks for its claim. Since it is the only writer, the
 // claim cannot be deleted until it has ended.
 //
-// The definitions of a session count until the session ends. Those of a dead session count until
-// the next sweep, registration or end of a session removes them.
+// A definition of a session can be active until the session ends. A definition of a dead session
+// can be active until the next sweep, registration or end of a session removes it.
 //
 // # Guarantees
 //
-// The guarantees hold for writes through fenced transactions in this file. No two runs with
-// conflicting grants overlap in what they commit. A superseded run commits nothing more. A run
+// The guarantees hold for writes through fenced transactions in this file. While a run has its
+// claim, no run that conflicts with it can commit. A superseded run commits nothing more. A run
 // that completes in its own transaction has its effects at most once, and exactly once if it is
 // recorded as succeeded. Network file systems without reliable locks and fsync are outside of
 // the guarantees.

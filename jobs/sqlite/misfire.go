@@ -38,8 +38,8 @@ SELECT max(scheduled_at) FROM holdfast_runs
 
 // CheckMisfires finds scheduled times that no replica started. It calls find outside any
 // transaction, so that it blocks nothing. If a run of a scheduled time starts during find, the run
-// stays, and the record that find returns for this time is dropped. Only this call moves the
-// cursors while the definitions stay active.
+// stays, and the record that find returns for this time is dropped. While the definition of a job
+// stays active, only CheckMisfires moves the job's cursor.
 func (s *Store) CheckMisfires(ctx context.Context, checks []storage.MisfireCheck,
 	find func(string, storage.Cursor) []storage.Misfired) (map[string]time.Time, error) {
 	if err := s.exclusively("misfire check"); err != nil {

@@ -39,7 +39,8 @@ func (s *Store) Saved(ctx context.Context, job string) (json.RawMessage, error) 
 
 // SaveInTx saves v for the job's next run if tx commits, even if the run fails later. It is for
 // work in parts: each part runs in a transaction of InTx and saves its progress. It returns an
-// error that wraps jobs.ErrTooLarge.
+// error that wraps storage.ErrSuperseded if the run's claim is gone, or jobs.ErrTooLarge if v is
+// too large.
 func SaveInTx(ctx context.Context, tx *sql.Tx, run *jobs.Run, v any) error {
 	saved, err := attempt.EncodeSaved(v)
 	if err != nil {

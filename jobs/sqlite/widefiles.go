@@ -8,8 +8,9 @@ import (
 	"runtime"
 )
 
-// WideFiles returns those of the database file and its side files that other users may use, each
-// with its mode. Files that do not exist are left out, and so are all files on Windows.
+// WideFiles returns the files of the store that users other than the owner may use, each with its
+// mode. These are the database file and the files beside it: -wal, -shm and .lock. Files that do
+// not exist are left out, and so are all files on Windows.
 func WideFiles(path string) ([]string, error) {
 	if runtime.GOOS == "windows" {
 		return nil, nil

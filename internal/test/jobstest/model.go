@@ -301,8 +301,8 @@ func (m *model) die(t *rapid.T) {
 	m.openSession(t)
 }
 
-// adopt gives the oldest free run to a session, together with the runs that it has without knowing
-// them.
+// adopt gives the oldest free run to a session, together with its waiting runs that are not in
+// Adoption.Known.
 func (m *model) adopt(t *rapid.T) {
 	session := m.drawSession(t)
 	var known []uuid.UUID
