@@ -52,8 +52,8 @@ type Options struct {
 	// Complete checks the written text of a job and returns the text of its Spec, or a *SpecError.
 	// The job may depend on the added jobs, whose schedules are given by name.
 	Complete func(written []byte, added map[string]schedule.Schedule) (json.RawMessage, error)
-	// Cancelled is called for each run that was cancelled while it waited and that no replica had;
-	// it may be nil. It must not block.
+	// Cancelled is called for each waiting run that an action cancelled and that belonged to no
+	// replica. It may be nil. It must not block.
 	Cancelled func(run storage.Record)
 	Locker    *locking.Locker // nil without memcached, or if it is not reachable
 	Replica   string          // the replica that executes actions; "" if none does

@@ -113,7 +113,8 @@ func (s *Store) adoptable(ctx context.Context, tx *sql.Tx, session uuid.UUID,
 	return own, rules.Adopted(runs, a, now), err
 }
 
-// take gives the runs to the session. No run waits behind them until their next start.
+// take gives the runs to the session. Until their next start no run waits behind them, except later
+// runs of the job behind a triggered run.
 func take(ctx context.Context, tx *sql.Tx, runs []uuid.UUID, session liveSession) error {
 	if len(runs) == 0 {
 		return nil

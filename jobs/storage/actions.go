@@ -15,8 +15,9 @@ import (
 )
 
 // Actions executes operator actions. Each action and its entry in the audit log are one
-// transaction. An action on an unknown object returns ErrNotFound. Replicas learn of actions at
-// once through Listen of Control, or by polling ControlState each second if Listen fails.
+// transaction. An action on an unknown object returns ErrNotFound. Replicas learn of an action at
+// once through Listen of Control. They also read ControlState at least once a second, because
+// Listen can fail and miss actions.
 type Actions interface {
 	// Pause pauses the target, or returns its active pause. A job must exist; a group need not.
 	Pause(ctx context.Context, action Action, target Target) (Pause, error)
@@ -33,8 +34,9 @@ type Actions interface {
 	// commit any more. The run becomes lost, and is not recovered. It returns what the claim held,
 	// so that the caller can clear the advisory locks.
 	Release(ctx context.Context, action Action, r ReleaseRequest) (locking.Released, error)
-	// Drain asks a live session to start nothing but further attempts, or to start runs again.
-	// Other replicas may adopt the waiting runs of a draining session.
+	// Drain drains a live session, or ends its drain if drain is false. A draining session starts
+	// nothing except further attempts of its runs. Other replicas may adopt its waiting runs that
+	// have not started.
 	Drain(ctx context.Context, action Action, session uuid.UUID, drain bool) error
 	// PutSpec adds a job, or changes an added one. Of two concurrent calls one succeeds and the
 	// other returns ErrConflict. The store calls each check with the added jobs, sorted by name. No
@@ -58,7 +60,7 @@ type Action struct {
 	// a user, the name of a token, or the user of the command line; at most 200 bytes
 	Actor     string
 	Via       string // "page", "api", "cli" or "go"
-	Proof     string // of the actor: "password", "token", "proxy", "oidc", "program", "none" or ""
+	Proof     string // how the actor was identified, as in Audited; "" if it is not recorded
 	Client    string // the address that asked; "" without a network; at most 200 bytes
 	RequestID string // of the request to the page or the API; at most 200 bytes
 	Replica   string // the replica that executes it; "" if none does
@@ -71,8 +73,8 @@ type Action struct {
 	request string // a digest of what the request says beside its target
 }
 
-// Asking returns the action with what its request says beside kind and target: the definition of a
-// job, or the token of a lock. Stores call it.
+// Asking returns the action with a digest of the parts. The parts are what its request says besides
+// its kind and target, for example the definition of a job or the token of a lock. Stores call it.
 func (a Action) Asking(parts ...string) Action {
 	sum := sha256.New()
 	for _, part := range parts {
@@ -90,11 +92,11 @@ func (a Action) By(what string) string {
 	return what + " by " + a.Actor + ": " + a.Reason
 }
 
-// Request returns a digest of what Asking was called with, or "".
+// Request returns the digest that Asking has added, or "" if there is none.
 func (a Action) Request() string { return a.request }
 
-// CheckKey returns ErrKeyUsed unless the earlier action with the key was the same request: of this
-// kind, with this target and digest.
+// CheckKey returns ErrKeyUsed unless the earlier action with the key had the same kind, target and
+// digest. request is the digest of the earlier action.
 func (a Action) CheckKey(kind, target string, earlierKind, earlierTarget, request string) error {
 	if kind == earlierKind && target == earlierTarget && a.request == request {
 		return nil
@@ -112,8 +114,8 @@ var (
 	// ErrPaused says that the job, its group or everything is paused. A *PausedError names the
 	// pause.
 	ErrPaused = errors.New("paused")
-	// ErrConflict says that the state differs from what the caller has seen: another caller changed
-	// the job, or the lock has another holder.
+	// ErrConflict says that the action does not fit the current state. For example, another caller
+	// changed the job, the lock has another holder, or the run has ended.
 	ErrConflict = errors.New("conflict")
 	// ErrKeyUsed says that the actor has used the key for another request. It wraps ErrConflict.
 	ErrKeyUsed = fmt.Errorf("%w: the key belongs to another request", ErrConflict)

@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// Adoption selects the waiting runs that a session adopts: late runs first, because they have a
-// limit of their own, each kind sorted by QueuePosition. Runs of backfills count as late runs, and
-// have BackfillPriority.
+// Adoption selects the waiting runs that a session adopts. Late runs come first, because they have
+// a limit of their own. Late runs and other runs are each sorted by QueuePosition. Runs of
+// backfills count as late runs, and have BackfillPriority.
 type Adoption struct {
 	Jobs  []AdoptedJob // the jobs
 	Known []uuid.UUID  // runs to leave out, because the caller tracks them
@@ -31,7 +31,8 @@ type AdoptedJob struct {
 const Ageing = time.Minute
 
 // QueuePosition returns the time by which firings are sorted if workers are short, the earliest
-// first: the begin of the wait, moved by the priority.
+// first. It is the time since which the firing waits, moved by Ageing for each level of priority: a
+// higher priority makes it earlier.
 func QueuePosition(since time.Time, priority int) time.Time {
 	return since.Add(-time.Duration(priority-jobs.DefaultPriority) * Ageing)
 }

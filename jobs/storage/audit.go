@@ -18,7 +18,8 @@ type Audited struct {
 	Proof string `json:"proof,omitempty"`
 	// the address of the client of the page or the API
 	Client string `json:"client,omitempty"`
-	// of the request to the page or the API, as its answer had it in X-Request-Id
+	// the id of the request to the page or the API, which is also in the header X-Request-Id of the
+	// answer
 	RequestID string `json:"request_id,omitempty"`
 	Replica   string `json:"replica,omitempty"`
 	// "pause", "resume", "trigger", "cancel", "release", "drain", "undrain", "put_job",
@@ -49,8 +50,8 @@ type AuditFilter struct {
 	Target string
 	Since  time.Time // entries of this time and later
 	Until  time.Time // entries before this time
-	// The page after this entry, given by its At and ID: Before for the youngest entry first, After
-	// for OldestFirst.
+	// Before and After give an entry by its At and ID. Before selects the entries before it in
+	// time, and After those after it. To read the next page, set Before, or After with OldestFirst.
 	Before, After *RunCursor
 	OldestFirst   bool
 	Limit         int // 1 to MaxBatch; 0 means 100

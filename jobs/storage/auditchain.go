@@ -95,8 +95,8 @@ type ChainState struct {
 	// Unsealed is the number of entries without a link, OldestUnsealed the time of the oldest.
 	Unsealed       int
 	OldestUnsealed *time.Time
-	// Missing waits for its link, but is not in the log. Stray is in the log, but has no link and
-	// waits for none. nil: there is none.
+	// Missing is the id of an entry that waits for its link, but is not in the log. Stray is that
+	// of an entry in the log that has no link and waits for none. nil: there is none.
 	Missing, Stray *uuid.UUID
 }
 

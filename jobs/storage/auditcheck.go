@@ -27,12 +27,13 @@ type ChainRules struct {
 type ChainCheck struct {
 	ChainState
 	Checked int // links
-	// Problem says what does not match first; "" if everything matches. Seq is the position of
-	// the link, and ID its entry.
+	// Problem is the first thing that is wrong; "" if nothing is. Seq is the position of the link,
+	// and ID its entry.
 	Problem string
 	Seq     int64
 	ID      *uuid.UUID
-	// Unattended says that links match, but that an entry has waited for MaxUnsealed.
+	// Unattended says that all links match, and that the Problem is only an entry that has waited
+	// for its link for longer than MaxUnsealed.
 	Unattended bool
 
 	rules ChainRules

@@ -35,8 +35,9 @@ type Backfill struct {
 	Times        int       `json:"times"`    // scheduled times from From to To
 	LeftOut      int       `json:"left_out"` // of Times: they had a run that succeeded or is active
 	Runs         int       `json:"runs"`     // of Times: they got a run
-	// Succeeded and Unsuccessful count the scheduled times in Runs whose last run has ended. A run
-	// counts soon after its end.
+	// Succeeded and Unsuccessful count those of Runs that have ended. A lost run that is recovered
+	// has not ended: the end of its last recovery counts. AdvanceBackfill counts a run soon after
+	// its end.
 	Succeeded    int `json:"succeeded"`
 	Unsuccessful int `json:"unsuccessful"`
 }
@@ -44,7 +45,8 @@ type Backfill struct {
 // Unfinished returns how many of its runs have not ended or do not count yet.
 func (b Backfill) Unfinished() int { return b.Runs - b.Succeeded - b.Unsuccessful }
 
-// Done returns how many of its scheduled times need nothing more.
+// Done returns how many of its scheduled times were left out, or have a run that ended and was
+// counted.
 func (b Backfill) Done() int { return b.LeftOut + b.Succeeded + b.Unsuccessful }
 
 // BackfillState is the state of a backfill.
@@ -82,14 +84,13 @@ const (
 type BackfillRequest struct {
 	Job      string
 	From, To time.Time
-	// UntilNow says that the request named no To, and that To is when it came. The same request has
-	// another To when it is repeated with its key.
+	// UntilNow says that the request named no end, so To is the time of the request. If the caller
+	// repeats the request with its key, To is later, but the request is still the same.
 	UntilNow bool
 	Parallel int // 1 to MaxBackfillParallel; more than 1 only if runs of the job may overlap
-	// Times is the number of scheduled times from From to To by the schedule of that key (see
-	// Definition.ScheduleKey); 1 to MaxBackfillTimes. If the active definition has another key, the
-	// result is ErrConflict.
-	Times       int
+	Times    int // scheduled times from From to To; 1 to MaxBackfillTimes
+	// ScheduleKey is that of the definition that gave Times: see Definition.ScheduleKey. If the
+	// active definition has another one, the result is ErrConflict.
 	ScheduleKey string
 }
 
@@ -150,13 +151,14 @@ type Backfills interface {
 	//   - It counts the runs that have ended. A lost run that is recovered has not ended.
 	//   - It stops the backfill if its job was removed, has another ScheduleKey, or was absent for
 	//     longer than MaxAbsence.
-	//   - It handles the times of the step in their order. It leaves out a time that BackfillTaken
-	//     has, and adds a waiting run, reasons.Backfill, for another one. It ends before the first
-	//     time that needs a run if Parallel runs have not ended, or if the misfire policy has yet
-	//     to decide on that time. While the job is paused, it handles none.
+	//   - It handles the times of the step in their order. It leaves out each time that
+	//     BackfillTaken has. For each other time it adds a waiting run, reasons.Backfill. It
+	//     handles no more times of the step when a time needs a run while Parallel runs have not
+	//     ended, or while the misfire policy has not decided on that time. A later step begins
+	//     there. While the job is paused, it handles no times.
 	//   - It completes the backfill when all times are handled and all its runs count.
 	//
-	// Any replica may call it. Of concurrent calls with the same After one adds runs.
+	// Any replica may call it. Of concurrent calls with the same After, only one adds runs.
 	AdvanceBackfill(ctx context.Context, step BackfillStep) (Backfill, error)
 }
 
@@ -231,7 +233,8 @@ func (r BackfillRequest) Fits(scheduleKey string, mayOverlap bool, now time.Time
 		"replica with the active definition: %w", r.Job, ErrConflict)
 }
 
-// Asking returns the action with what the request says beside its job.
+// Asking returns the action with a digest of what the request says besides its job: see
+// Action.Asking.
 func (r BackfillRequest) Asking(a Action) Action {
 	to := ""
 	if !r.UntilNow {
@@ -259,8 +262,8 @@ func (b Backfill) Key(scheduledAt time.Time) string {
 	return BackfillKey(b.ID, scheduledAt)
 }
 
-// BackfillKey returns the key of a backfill's run at a scheduled time. The runs have no actor, so
-// that no trigger has the same key.
+// BackfillKey returns the key of a backfill's run at a scheduled time. Each actor has keys of its
+// own. These runs have no actor, so no trigger can have the same key.
 func BackfillKey(backfill uuid.UUID, scheduledAt time.Time) string {
 	return fmt.Sprintf("backfill %s %s", backfill, scheduledAt.UTC().Format(time.RFC3339Nano))
 }
@@ -275,8 +278,8 @@ func (d Definition) ScheduleKey() string {
 	return d.Zone + " " + cmp.Or(d.Fingerprint, d.Schedule)
 }
 
-// TakesBackfillTime reports whether a run in this state keeps a backfill from adding a run at its
-// scheduled time.
+// TakesBackfillTime reports whether the run keeps a backfill from adding a run at its scheduled
+// time: it has no trigger params, and it succeeded or has not ended.
 func TakesBackfillTime(r Record) bool {
 	return SameParams(r.Params, nil) && (r.State == jobs.Succeeded || !r.State.Final())
 }

@@ -41,16 +41,17 @@ type RunIntervalFilter struct {
 	Jobs        []string // at most MaxBatch
 	From, Until time.Time
 	// Each limits the runs per job that were created at From or later and before Until: 1 to
-	// MaxRunIntervals. Of earlier runs, only the last RunIntervalsBefore are checked for runs that
-	// were still active at From.
+	// MaxRunIntervals. Runs that were created earlier and were still active at From come in
+	// addition: see RunIntervalsBefore.
 	Each int
 }
 
-// MaxRunIntervals is the most runs of one job that RunIntervals returns.
+// MaxRunIntervals is the limit of RunIntervalFilter.Each.
 const MaxRunIntervals = 6000
 
-// RunIntervalsBefore is how many runs of each job, created before a time, are checked for runs that
-// were still active at that time. Most jobs have one run at a time.
+// RunIntervalsBefore is how many older runs of each job RunIntervals checks: the last ones that
+// were created before RunIntervalFilter.From. It returns those that were still active at From. Most
+// jobs have one run at a time.
 const RunIntervalsBefore = 3
 
 // RunInterval is a run on a time line. It waited from CreatedAt to StartedAt, or ran at once.

@@ -11,8 +11,9 @@ import (
 type Control interface {
 	Actions
 	// ControlState returns what the session must obey; with a nil session what applies to all. If
-	// the generation equals the argument since, nothing has changed for all sessions. Then only
-	// Generation and the fields of the session itself are set.
+	// the generation equals the argument since, the part that applies to all sessions has not
+	// changed. Then only Generation and the fields of the session itself are set: Cancels, Draining
+	// and Watched.
 	ControlState(ctx context.Context, session uuid.UUID, since int64) (ControlState, error)
 	// Listen calls heard when it begins to listen, and after each action, until ctx ends or the
 	// connection fails. It returns the reason. Actions can be missed. A store of one process
@@ -34,7 +35,7 @@ type ControlState struct {
 	Specs      []Spec  // sorted by job, without removed ones
 	// Cancels are the session's runs that must end, with the actor of each request.
 	Cancels  map[uuid.UUID]string
-	Draining bool // the session must not start anything
+	Draining bool // the session must start nothing except further attempts
 	// Watched are the session's running runs whose page is open.
 	Watched []uuid.UUID
 }

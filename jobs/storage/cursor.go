@@ -45,9 +45,9 @@ type Span struct {
 	Until time.Time // for a live session its expiry
 }
 
-// Cursor returns the cursor of the job to check. Its CheckedUntil is at, and now is the store's
-// clock. The pauses may be of any jobs, the oldest first. Cursor does not set Started and Waits:
-// the store sets them if Decided returns false for the ScheduledAt of the check.
+// Cursor returns the cursor of the job to check. at is its CheckedUntil, away its Absence, and now
+// the store's clock. The pauses may be of any jobs, the oldest first. Cursor does not set Started
+// and Waits: the store sets them if Decided returns false for the ScheduledAt of the check.
 func (c MisfireCheck) Cursor(at, now time.Time, pauses []Pause, spans []Span, away Span) Cursor {
 	if ahead := c.CallerTime.Sub(now); !c.CallerTime.IsZero() && ahead > 0 {
 		c.Until = c.Until.Add(-ahead).Truncate(time.Microsecond)

@@ -21,7 +21,8 @@ type Definition struct {
 	Schedule string // for display
 	Zone     string
 	// Fingerprint is equal for equal scheduled times and delays in one zone. The cursor moves when
-	// it changes. If it is or was "", Schedule counts instead. It is not read back.
+	// it changes. If the old or the new Fingerprint is "", the store compares Schedule instead.
+	// History need not return it.
 	Fingerprint string
 	Handler     string
 	Resources   []locking.Request
@@ -48,7 +49,7 @@ const (
 
 // ActiveDefinition is the active version of a job, with the job's cursor.
 type ActiveDefinition struct {
-	// negative if the job was removed: none is active, and this was the last version
+	// if the job was removed: the last version, as a negative number; no version is active
 	Version      int64
 	CheckedUntil time.Time // as in Cursor: scheduled times up to here are decided
 }
@@ -58,7 +59,8 @@ type ActiveDefinition struct {
 // its waiting runs end.
 const MaxAbsence = time.Hour
 
-// SessionsKept is how long an ended session is shown. The session that ended last stays longer.
+// SessionsKept is how long an ended session is shown. The store keeps the session that ended last
+// for longer, but does not show it: see Span.
 const SessionsKept = time.Hour
 
 // Define returns the definition of the job. The hash covers everything that decides when and how

@@ -11,8 +11,8 @@ import (
 // their scheduled times (schedule.Schedule.After).
 type Dependent struct {
 	Job     string
-	Version int64    // left out if another definition is active
-	Group   string   // left out while it is paused
+	Version int64    // while another version is active, OpenFirings leaves out the dependent
+	Group   string   // while the group is paused, OpenFirings leaves out the dependent
 	After   []string // its dependencies, at least one
 }
 
@@ -53,8 +53,9 @@ type Dependents interface {
 	AddDependents(ctx context.Context, firings []DependentFiring) error
 }
 
-// OpenFiringsOf returns the answer of a store from the active definitions of jobs, by name, and the
-// open firings of the dependents. It is for stores.
+// OpenFiringsOf returns the result of OpenFirings. activeDefinitions are those of the dependents
+// and their dependencies. scheduledTimes are the open firings of each dependent that is not left
+// out. The keys of both are names of jobs. It is for stores.
 func OpenFiringsOf(dependents []Dependent, activeDefinitions map[string]ActiveDefinition,
 	scheduledTimes map[string][]OpenFiring) map[string]OpenFirings {
 	all := make(map[string]OpenFirings, len(scheduledTimes))

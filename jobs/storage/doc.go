@@ -7,20 +7,23 @@
 //	Firings     start, note, finish: from a firing to the end of its run
 //	Upkeep      sweep, adoption, misfires, pruning
 //	Dependents  the firings of jobs that run after others
+//	Backfills   the next runs of backfills
 //	Actions     the actions of operators
 //	Control     Actions, the control state that replicas obey, and the audit log
 //	AuditChain  the hash chain of the audit log
 //	History     runs, jobs, replicas and locks, as pages and commands show them
 //	Contention  which jobs waited for which, and for how long
-//	JobProgress the state and the last success, from run to run
+//	JobProgress the state that a job saves for its next run, and its previous success
 //	Marked      values that change when data changes, so that open pages know when to load again
 //	Watching    output of runs that are being watched
 //
 // Packages that use a store ask for the methods that they call, as jobs/explain and jobs/operations
 // do.
 //
-// These interfaces are not part of [Store]: [RunStore] (fenced transactions of runs), [Outbox]
-// (webhooks), [LoginAttempts] (failed sign-ins), [SignOuts], and [Restarts] (of memcached).
+// These interfaces are not part of [Store]: [RunStore] (fenced transactions of runs), [TestRuns]
+// (runs of tests), [Outbox] (webhooks), [LoginAttempts] (failed sign-ins), [SignOuts],
+// [AuditWriter] (events in the audit log), [Tokens] (fencing tokens after a restore), and
+// [Restarts] (of memcached).
 //
 // Every method may be called concurrently. A method that fails because the store cannot be reached
 // returns an error that wraps [ErrUnavailable]; the caller does not know then whether the store did

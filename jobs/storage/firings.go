@@ -16,16 +16,17 @@ type Firings interface {
 	// Start decides on each request, in the given order. The requests of one call name different
 	// runs, at most MaxBatch of them.
 	Start(ctx context.Context, session uuid.UUID, requests []StartRequest) ([]StartResult, error)
-	// Note writes each note whose firing has no other run, and reports which were written. It
-	// returns ErrSessionLost if the session is not live.
+	// Note writes each note whose firing has no other run, unless another definition is active. It
+	// reports which notes were written, by this or an earlier call. It returns ErrSessionLost if
+	// the session is not live.
 	Note(ctx context.Context, session uuid.UUID, notes []Note) ([]bool, error)
 	// Finish ends each attempt whose claim exists. It reports for each whether it is ended in that
-	// state, now or by an earlier call. False means that the run was superseded. A run that ends as
-	// Waiting gets the next attempt number. A run that ends as Lost is recovered as by Sweep. An
-	// expired session may still finish the attempts of its claims.
+	// state, now or by an earlier call. False means that the run was superseded. If the state is
+	// Waiting, the run gets the next attempt number. If it is Lost, the run is recovered as by
+	// Sweep. An expired session may still finish the attempts of its claims.
 	//
 	// The requests of one call are at most MaxBatch, with at most MaxFinishBytes of text together.
-	// A larger call does nothing and returns an error that wraps ErrTooLarge.
+	// A larger call does nothing and returns an error that wraps jobs.ErrTooLarge.
 	Finish(ctx context.Context, requests []FinishRequest) ([]bool, error)
 }
 
@@ -33,8 +34,8 @@ type Firings interface {
 type Firing struct {
 	Job         string
 	ScheduledAt time.Time // whole microseconds, UTC
-	// Key is the key of the trigger or of the backfill's run, and empty for a scheduled firing. So
-	// these never collide with a scheduled one.
+	// Key is the key of the trigger or of the backfill's run. It is empty for a scheduled firing,
+	// so no trigger or backfill has the same firing.
 	Key      string
 	Recovery int // 0, or the number of the recovery
 }
@@ -65,7 +66,7 @@ const (
 	StartGranted                       // the run was started: Token is set
 	StartBlocked                       // the run waits, as recorded: Blocker is set
 	StartDuplicate                     // another run has this firing
-	StartStale                         // another definition of the job is active than the request's
+	StartStale                         // the definition of the request is not the active one
 	// StartPaused says that the job, its group or everything is paused, or that the session is
 	// draining. Nothing was done, or the waiting run goes on waiting and may be adopted. Further
 	// attempts are never refused by it. Triggered runs are refused only by a drain; runs of

@@ -12,7 +12,7 @@ import (
 type Histograms interface {
 	// Histogram returns the numbers of ended runs for each quarter of an hour that begins at from
 	// or later and before until, the oldest first. It leaves out quarters of which no run has
-	// ended. It reads at most MaxHistogram of the time.
+	// ended. It reads only until HistogramEnd.
 	//
 	// A run counts for the quarter in which it was created. It counts as soon as the transaction
 	// that gives it its final state has committed.
@@ -25,7 +25,8 @@ const QuarterLength = 15 * time.Minute
 // MaxHistogram is the longest time that Histogram reads.
 const MaxHistogram = 31 * 24 * time.Hour
 
-// HistogramEnd returns the end of what Histogram reads.
+// HistogramEnd returns the end of the time that Histogram reads: until, but at most MaxHistogram
+// after from.
 func HistogramEnd(from, until time.Time) time.Time {
 	if last := from.Add(MaxHistogram); until.After(last) {
 		return last
@@ -45,11 +46,11 @@ func QuarterOf(t time.Time) time.Time { return t.UTC().Truncate(QuarterLength) }
 
 // Delays counts runs by start delay, which is the time from the scheduled time of a run to the
 // start of its first attempt. For a run of a backfill it counts from the creation of the run. Each
-// run is in one count. The count with index i has the delays that are shorter than DelayBounds()[i]
-// and in no earlier count. The last count has all longer delays.
+// run is in one bucket. The bucket with index i has the delays that are shorter than
+// DelayBounds()[i] and in no earlier bucket. The last bucket has all longer delays.
 type Delays [16]int
 
-// DelayBounds returns the upper bounds of Delays but the last, which has none.
+// DelayBounds returns the upper bounds of the buckets of Delays. The last bucket has none.
 func DelayBounds() [15]time.Duration {
 	const ms = time.Millisecond
 	return [...]time.Duration{
@@ -62,7 +63,7 @@ func DelayBounds() [15]time.Duration {
 // NotStarted is stored instead of the result of DelayBucket for a run that has not started.
 const NotStarted = -1
 
-// DelayBucket returns the index in Delays of a start delay.
+// DelayBucket returns the index of the bucket of a start delay in Delays.
 func DelayBucket(delay time.Duration) int {
 	bounds := DelayBounds()
 	i, at := slices.BinarySearch(bounds[:], delay)

@@ -55,7 +55,7 @@ type JobView struct {
 	Version   int64
 	Removed   bool    // it was added at run time and removed: it is not fired any more
 	Last      *Record // the last run that ended
-	Pauses    []Pause // the active pauses that cover it; not set in lists of all jobs
+	Pauses    []Pause // the active pauses that cover it; History.Jobs does not set them
 	UpdatedAt time.Time
 }
 
@@ -82,7 +82,7 @@ type ReplicaView struct {
 	ClockOffset *int64 `json:"clock_offset_ms,omitempty"`
 	Workers     int    `json:"workers"` // 0 if unknown
 	Busy        int    `json:"busy"`
-	NotReady    string `json:"not_ready,omitempty"` // why the live replica starts nothing
+	NotReady    string `json:"not_ready,omitempty"` // why the live replica cannot start runs
 }
 
 // RunFilter narrows a list of runs. Zero fields do not filter.

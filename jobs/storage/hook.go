@@ -17,9 +17,9 @@ import (
 type Delivery struct {
 	ID        uuid.UUID // the same in every try
 	Webhook   string
-	Run       Record // without output
-	CreatedAt time.Time
-	TakenAt   time.Time // by the same clock
+	Run       Record    // without output
+	CreatedAt time.Time // by the store's clock
+	TakenAt   time.Time // when TakeDeliveries leased it for this try, by the store's clock
 	Tries     int       // this one included
 	// Since is when the current series of tries began, and EarlierTries is the number of tries
 	// before it. An operator starts a new series with DeliverAgain.
@@ -78,7 +78,8 @@ func (f UndeliveredFilter) Check() error {
 // DeliveryRetention is how long failed deliveries and their runs are kept.
 const DeliveryRetention = 30 * 24 * time.Hour
 
-// Outbox is a store of deliveries that any replica may take. The store's clock decides.
+// Outbox is a store of deliveries that any replica may take. The store's clock decides which
+// deliveries are due.
 type Outbox interface {
 	// TakeDeliveries leases at most limit deliveries of the webhook that are due, the longest due
 	// first. No other caller gets them during the lease; after it they are due again.
@@ -91,7 +92,7 @@ type Outbox interface {
 	// first.
 	UndeliveredHooks(ctx context.Context, f UndeliveredFilter) ([]Undelivered, error)
 	// DeliverAgain makes a delivery due at once, even if it was given up, and starts a new series
-	// of tries. It is an action like those of Control. It returns ErrNotFound if the delivery does
+	// of tries. It is an action like those of Actions. It returns ErrNotFound if the delivery does
 	// not exist, was delivered, or is older than DeliveryRetention.
 	DeliverAgain(ctx context.Context, action Action, delivery uuid.UUID) (Undelivered, error)
 	// ForgetDeliveries deletes deliveries that are older than DeliveryRetention.

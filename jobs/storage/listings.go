@@ -66,7 +66,9 @@ type Tally struct {
 	Last   time.Time   `json:"last"` // when the youngest of them was created
 }
 
-// MaxTallied is the most runs that a store counts, the youngest first. Older runs are not counted.
+// MaxTallied is the most rows that a store counts, the youngest first: the runs of each state for
+// Tallies, the runs of the job for JobTallies, and the waits for WaitSummaries. Older rows are not
+// counted.
 const MaxTallied = 100_000
 
 // Listings answers questions about many jobs and runs. The time of each answer does not grow with
@@ -86,7 +88,7 @@ type Listings interface {
 	// MaxBatch.
 	Outcomes(ctx context.Context, names []string, n int) (map[string][]Outcome, error)
 	// Tallies counts the runs created since then that did not succeed, by job, state and reason, in
-	// no order. If there are more than MaxTallied, it counts the youngest of each state.
+	// no order. If a state has more than MaxTallied runs, it counts the youngest.
 	Tallies(ctx context.Context, since time.Time) ([]Tally, error)
 	// JobTallies counts the ended runs of the job created since then, at most the youngest
 	// MaxTallied, by state and reason.

@@ -15,8 +15,8 @@ type RetryWait struct {
 const MaxRetryWaits = 32
 
 // EndRetryWait returns the waits with the last one ended at that time, if it had not ended. It does
-// not change its arguments. If there are more than MaxRetryWaits, it joins the two oldest. Their
-// sum stays exact.
+// not change its arguments. If there are more than MaxRetryWaits, it joins the two oldest to one
+// wait, which is as long as both together.
 func EndRetryWait(waits []RetryWait, at time.Time) []RetryWait {
 	n := len(waits)
 	if n == 0 || waits[n-1].Until != nil {

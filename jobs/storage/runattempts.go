@@ -74,7 +74,7 @@ func AttemptsOf(ctx context.Context, store RunAttempts, run Record) ([]RunAttemp
 	return append(attempts, last), nil
 }
 
-// AttemptEnd says how an attempt ended that another one follows. The zero value says that it
+// AttemptEnd says how an attempt ended, if another attempt follows it. The zero value says that it
 // failed.
 type AttemptEnd struct {
 	State  jobs.State // failed or timed_out; "" means failed

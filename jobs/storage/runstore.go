@@ -15,9 +15,9 @@ type JobProgress interface {
 	// Saved returns the state that the job's runs saved last, or nil. It does not check whether the
 	// job exists.
 	Saved(ctx context.Context, job string) (json.RawMessage, error)
-	// PreviousSuccess returns the latest scheduled time before that time of a run of the job that
-	// succeeded, or zero. Runs with trigger params do not count, because they did other work. It
-	// remembers runs that were deleted from the history.
+	// PreviousSuccess returns the latest scheduled time of the job that is earlier than before and
+	// has a run that succeeded; zero if there is none. Runs with trigger params do not count,
+	// because they did other work. It remembers runs that were deleted from the history.
 	PreviousSuccess(ctx context.Context, job string, before time.Time) (time.Time, error)
 }
 
@@ -63,8 +63,9 @@ type NamedArg = attempt.NamedArg
 // Lock is a name that a run locks.
 type Lock = attempt.Lock
 
-// LocksOf returns the requests that fences outside of the store respect: names that one run, or
-// only readers, may hold. Slots are not among them, because runs with different tokens hold them.
+// LocksOf returns the exclusive and the shared requests, which fences outside of the store check.
+// It leaves out requests for slots: several runs with different tokens may hold slots of a resource
+// at the same time.
 func LocksOf(requests []locking.Request) []Lock {
 	var locks []Lock
 	for _, r := range requests {

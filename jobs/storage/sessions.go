@@ -22,7 +22,8 @@ type Sessions interface {
 	End(ctx context.Context, session uuid.UUID) error
 	// LiveSessions implements locking.Sessions.
 	LiveSessions(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error)
-	// Register adds definitions to the session, each of another job, besides those that it has. It
+	// Register adds definitions to those that the session has already. Each definition of a call
+	// belongs to a different job, and replaces the one that the session has of that job. Register
 	// returns the version of each definition, by name, or ErrSessionLost if the session is not
 	// live. A call with more than MaxBatch definitions may use a transaction per MaxBatch.
 	//
@@ -66,7 +67,7 @@ type ReplicaStatus struct {
 	ClockOffset *time.Duration
 	Workers     int
 	Busy        int    // of the workers
-	NotReady    string // why the live replica starts nothing; "" if it does
+	NotReady    string // why the live replica cannot start runs; "" if it can
 }
 
 // OffsetMilliseconds returns the clock offset in milliseconds; nil if it is unknown.
@@ -82,8 +83,8 @@ func (v ReplicaStatus) OffsetMilliseconds() *int64 {
 type HeartbeatReply struct {
 	Now    time.Time                // the store's clock
 	Claims map[jobs.Token]uuid.UUID // every claim of the session, with its run
-	// SentAt and AnsweredAt are times of this process's clock, with monotonic readings, between
-	// which Now was read: before and after the statement, without the wait for a connection. If
+	// Now was read between SentAt and AnsweredAt. They are times of this process's clock, with
+	// monotonic readings: before and after the statement, without the wait for a connection. If
 	// they are zero, the caller uses the times of the whole call.
 	SentAt, AnsweredAt time.Time
 	Definitions        int64 // grows when another definition of a job becomes active

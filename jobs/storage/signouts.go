@@ -9,8 +9,9 @@ import (
 // each sign-out. A sign-in is valid if its generation is at least that of its user. The generations
 // of a store hold for all replicas. Methods may be called concurrently.
 type SignOuts interface {
-	// Generations returns the generation of each user who has signed out. It may leave out users
-	// whose last sign-out was longer ago than keep. Other users have the generation 0.
+	// Generations returns the generation of each user who has signed out. Other users have the
+	// generation 0. Generations may leave out a user when the keep of the last EndSignIns for that
+	// user has passed.
 	Generations(ctx context.Context) (map[string]int64, error)
 	// EndSignIns ends the sign-ins of a user, and returns the new generation. It is larger than all
 	// generations that the user has had.

@@ -32,10 +32,10 @@ type TriggerRequest struct {
 	// At is the time at which the run begins to wait for its start, by the store's clock; zero: at
 	// once. It is the scheduled time of the run. Deadline and Wait count from it. If the time has
 	// passed, the run begins to wait at once. Then Wait counts from the trigger, and only the
-	// Deadline counts from At. A pause after the trigger does not hold the run back. It cannot have
-	// a Wait of 0.
+	// Deadline counts from At. A pause after the trigger does not hold the run back. A request with
+	// At or Delay cannot have a Wait of 0.
 	At time.Time
-	// Delay is At as a time after the trigger, instead of At. 0: at once.
+	// Delay is the time from the trigger to At. It is set instead of At. 0: at once.
 	Delay time.Duration
 }
 
@@ -105,8 +105,8 @@ func (r TriggerRequest) Begin(now time.Time) (scheduledAt, since time.Time) {
 // Later reports whether the trigger asks for a start at a later time.
 func (r TriggerRequest) Later() bool { return !r.At.IsZero() || r.Delay != 0 }
 
-// SameBegin reports whether a trigger that added this run asked for the same time. The run is not a
-// recovery.
+// SameBegin reports whether r asks for the same time as the trigger that added the run first. The
+// run must not be a recovery.
 func (r TriggerRequest) SameBegin(first Record) bool {
 	scheduledAt, _ := r.Begin(first.CreatedAt)
 	return scheduledAt.Equal(first.ScheduledAt)

@@ -12,20 +12,22 @@ import (
 
 // Upkeep is work that any replica may do for the cluster.
 type Upkeep interface {
-	// Sweep ends expired sessions. Their runs become lost. A lost run gets a waiting successor if
-	// the job's active definition has recovery and the firing was recovered fewer than
-	// MaxRecoveries times. Their waiting runs can be adopted. One more transaction per session
+	// Sweep ends expired sessions. Their running runs become lost. Their waiting runs can be
+	// adopted. A lost run gets a waiting successor if the job's active definition has recovery and
+	// the firing was recovered fewer than MaxRecoveries times. One more transaction per session
 	// removes its definitions, so that they can no longer be active.
 	//
-	// Sweep also ends runs that have waited for longer than MaxAbsence for a job that no session
-	// had for as long, while another session was live. They end as Skipped if they never started,
-	// otherwise as Cancelled.
+	// Sweep also ends waiting runs of a job that counts as removed: no session had the job for
+	// longer than MaxAbsence, while another session was live. Each of these runs has itself waited
+	// for longer than MaxAbsence. They end as Skipped if they never started, otherwise as
+	// Cancelled.
 	Sweep(ctx context.Context) (Swept, error)
 	// Adopt gives waiting runs without a live session to the session, and returns them. It also
-	// returns all waiting runs that the session has already, because the reply of an earlier call
-	// may have been lost. An adopted run keeps its position among the waiters, but no run queues
-	// behind it until its next start. Adopt leaves out runs whose first start StartPaused would
-	// refuse, and gives nothing to a draining session.
+	// returns the waiting runs that the session has already and that are not in a.Known, because
+	// the reply of an earlier call may have been lost. An adopted run keeps its position among the
+	// waiters, but no run queues behind it until its next start. Triggered runs differ: until their
+	// first start, later runs of the job queue behind them. Adopt leaves out runs whose first start
+	// would return StartPaused, and gives nothing to a draining session.
 	Adopt(ctx context.Context, session uuid.UUID, a Adoption) ([]Record, error)
 	// CheckMisfires executes at most MaxBatch checks, each of another job, in one transaction. It
 	// calls find with the name and the cursor of each job, writes the records that find returns,
@@ -33,8 +35,8 @@ type Upkeep interface {
 	// another active version. If another replica is checking, it does nothing and returns nil.
 	CheckMisfires(ctx context.Context, checks []MisfireCheck,
 		find func(job string, c Cursor) []Misfired) (map[string]time.Time, error)
-	// Revoke ends a claim and its grants by force. The run becomes lost, and is recovered as by
-	// Sweep, or is cancelled. It is for claims that the replica does not know.
+	// Revoke ends a claim and its grants by force. It is for claims that the replica does not know.
+	// The run ends in the given state. If that is Lost, the run is recovered as by Sweep.
 	Revoke(ctx context.Context, token jobs.Token, state jobs.State, reason jobs.Reason) error
 	// Prune deletes a batch of old history. For the next half minute only this session may prune;
 	// others get Busy. It deletes runs that ended longer ago than Keep, with all their data.
@@ -97,6 +99,6 @@ type Pruned struct {
 	Audited     int // entries of the audit log
 	Pauses      int
 	Definitions int
-	Next        *RunCursor // the start of the next batch; nil: all old runs were visited
+	Next        *RunCursor // After of the next request; nil: all old runs were visited
 	Busy        bool       // another replica is pruning: nothing was done
 }

@@ -11,8 +11,7 @@ import (
 const (
 	// WatchLasts is how long a run stays watched after a client has looked at it.
 	WatchLasts = 15 * time.Second
-	// MaxWatchedOutput is how much of the output of a running run is stored, in bytes, from its
-	// end.
+	// MaxWatchedOutput is how many bytes of the output of a running run are stored: the last ones.
 	MaxWatchedOutput = 16 << 10
 )
 
