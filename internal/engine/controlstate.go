@@ -66,7 +66,7 @@ func (o *controlState) paused(job, group string) (storage.Pause, bool) {
 	return storage.Pause{}, false
 }
 
-// draining reports whether this replica must start nothing more.
+// draining reports whether this replica must start nothing except further attempts.
 func (o *controlState) draining() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

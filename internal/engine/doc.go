@@ -45,7 +45,8 @@
 //	sealing.go        seal the audit log
 //
 // A firing is the pair of a job and its scheduled time, which is the same on every replica. If the
-// job has jitter, the firing starts later, by a hash of both.
+// job has jitter, the firing starts later. The delay is computed from a hash of the pair, so it is
+// also the same on every replica.
 //
 // The gate is an `add` in memcached. It tells all replicas but one, at low cost, that another
 // replica has the firing. Only a clear refusal ends a firing there. The advisory locks come next:
@@ -80,15 +81,16 @@
 // # The active definition of a job
 //
 // Every replica registers its cron table with each session that it opens. The store gives a new
-// definition the next version of its job, which never changes. The active definition is the newest
-// version that a live session has. A replica with another definition does not fire the job: it
-// starts nothing of it (the store refuses the start), adopts nothing of it, and records no misfires
-// of it.
+// definition the next version number of its job. The version of a definition never changes. The
+// active definition is the newest version that a live session has. A replica with another
+// definition does not fire the job: it starts nothing of it (the store refuses the start), adopts
+// nothing of it, and records no misfires of it.
 //
 // So the first new replica of a deploy takes a job over, and an old replica that restarts does not
 // take it back. When the last session with the newer definition has ended, or has expired and was
-// swept, the older one is active again. A replica learns this with its next heartbeat. It goes on
-// with the first scheduled time that it had left to others.
+// swept, the older one is active again. A replica learns this with its next heartbeat. It continues
+// with the first scheduled time that it left out while another definition was active, because the
+// other replicas may not have started it.
 //
 // [Scheduler.SetJobs] reloads the configuration of a replica. The replica withdraws removed
 // definitions from its session and registers new ones. The effect is that of a deploy, but the

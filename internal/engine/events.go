@@ -151,7 +151,8 @@ func (e *events) missed(of *entry, m storage.Misfired) {
 	})
 }
 
-// cancelled publishes that this replica cancelled a run that waited and that no replica had.
+// cancelled publishes the end of a waiting run that belonged to no replica, and that an action on
+// this replica cancelled.
 func (e *events) cancelled(r storage.Record) {
 	e.bus.publish(jobs.Event{
 		Kind: jobs.EventFinished, At: e.clock.now(), Job: r.Job, ScheduledAt: r.ScheduledAt,

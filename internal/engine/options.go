@@ -17,7 +17,7 @@ import (
 // Options are the options of a Scheduler.
 type Options struct {
 	Store    Store
-	RunStore storage.RunStore // the store that Store is or decorates
+	RunStore storage.RunStore // Store itself, or the store that Store decorates
 	// Databases are those of jobs with a Database, by name.
 	Databases Databases
 	Locker    *locking.Locker // nil without memcached
@@ -41,8 +41,8 @@ type Options struct {
 	MaxClockOffset time.Duration
 
 	Workers int // firings that run at once; at least 1
-	// CatchUp is how many workers may run late runs at once, so that current firings also run after
-	// an outage. 0 is a quarter of the workers, at least one.
+	// CatchUp is how many workers may run late runs and runs of backfills at once, so that current
+	// firings also run after an outage. 0 is a quarter of the workers, at least one.
 	CatchUp   int
 	Heartbeat time.Duration // between renewals of the session
 	// the time from the last renewal to the expiry of a session; at least 3 heartbeats

@@ -155,7 +155,8 @@ func (s *Scheduler) Session() uuid.UUID { return s.keeper.id() }
 // EventsDropped returns how many events were dropped because listeners were too slow.
 func (s *Scheduler) EventsDropped() int64 { return s.eventBus.droppedLen() }
 
-// PublishCancelled publishes that this replica cancelled a run that waited and that no replica had.
+// PublishCancelled publishes the end of a waiting run that belonged to no replica, and that an
+// action on this replica cancelled.
 func (s *Scheduler) PublishCancelled(r storage.Record) { s.events.cancelled(r) }
 
 // Upcoming returns, for each job that this replica fires, the first firing that starts after from,
@@ -164,9 +165,9 @@ func (s *Scheduler) Upcoming(from time.Time, n int) []ScheduledFiring {
 	return s.table.upcoming(from, n)
 }
 
-// LongestWait returns the longest wait of a firing of the job for a held lock, or limit if that is
-// shorter. It returns false if this replica does not fire the job. A firing also ends its wait at
-// the job's next scheduled time.
+// LongestWait returns how long a firing of the job may wait for a held lock, by the policies of the
+// job, or limit if that is shorter. It returns false if this replica does not fire the job. It
+// ignores that a firing also ends its wait at the job's next scheduled time.
 func (s *Scheduler) LongestWait(job string, limit time.Duration) (time.Duration, bool) {
 	return s.table.longestWait(job, limit)
 }

@@ -7,7 +7,7 @@ type Stats struct {
 	Workers int
 	Busy    int // of the workers
 	Running int // attempts that have a claim
-	// other tracked runs: adopted and queued, waiting, starting or ending
+	// all other runs that this replica tracks: they are queued, wait, start or end
 	Waiting int
 	Queued  int // firings that wait for a worker
 	Parked  int // firings that wait for a slot of their group, or for a slot of late runs

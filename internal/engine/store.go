@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// Store is what a replica needs of the store. Each part of the replica names the methods that it
-// calls itself.
+// Store is what a replica needs of the store. Each part of the replica has a smaller interface of
+// its own, with the methods that it calls.
 type Store interface {
 	storage.Sessions
 	storage.Firings

@@ -195,8 +195,8 @@ func (t *cronTable) upcoming(from time.Time, n int) []ScheduledFiring {
 	return scheduledTimes[:min(n, len(scheduledTimes))]
 }
 
-// longestWait returns the longest wait of a firing of the job for a lock, or limit if that is
-// shorter; false if this replica does not fire the job.
+// longestWait returns how long a firing of the job may wait for a held lock, by the policies of the
+// job, or limit if that is shorter; false if this replica does not fire the job.
 func (t *cronTable) longestWait(job string, limit time.Duration) (time.Duration, bool) {
 	e := t.get(job)
 	if e == nil || e.activeVersion.otherIsActive() {

@@ -3,8 +3,9 @@
 //
 // A value is found as it is, and encoded for URLs, JSON, Go strings, base64 and hexadecimal digits.
 // Of a value that is a URL, the scheme and the host stay. Values of less than 5 bytes are found
-// only in quotes: a text without each "1" or "prod" would be of no use, and would tell more about
-// the value than it hides. A value that is split, hashed or compressed is not found.
+// only in quotes. If each "1" or "prod" in a text were replaced, the text would be of no use, and
+// the replacements would reveal the value. A value that is split, hashed or compressed is not
+// found.
 package redact
 
 import (

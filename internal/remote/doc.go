@@ -6,5 +6,6 @@
 // has the token. Requests and answers have limits of size and time.
 //
 // Refusals of the API are a [*Refusal] with the text of the replica. It wraps the error that the
-// action returns in this process, such as storage.ErrNotFound, so that callers treat both alike.
+// action would return without the API, such as storage.ErrNotFound, so that callers treat both
+// alike.
 package remote

@@ -97,7 +97,7 @@ func (b *Backfill) run(t storage.BackfillTime, now time.Time) Run {
 	return r
 }
 
-// ObeysPauses reports whether a pause holds the run back until it has started.
+// ObeysPauses reports whether a pause prevents the first start of the run.
 func (r *Run) ObeysPauses() bool { return r.Key == "" || r.Backfill != uuid.Nil }
 
 // Position returns the time that orders the run among waiters. The run has waited since the given

@@ -13,8 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Contender is a resource that a claim holds, or that a waiting run wants in its
-// reserved position.
+// Contender is a resource that a claim holds, or that a waiting run with a reserved position wants.
 type Contender struct {
 	locking.Request
 	Token jobs.Token // 0: it waits
@@ -98,8 +97,8 @@ func (s *Search) Blocker() *Contender {
 	return s.first
 }
 
-// First returns the blocker of the two, either of which may be nil. It prefers a
-// claim to a waiting run, and a run of the same job to others. The choice is the
+// First returns the blocker of the two, either of which may be nil. It prefers a claim to a waiting
+// run, and then a conflict over the name of the job to one over another resource. The choice is the
 // same in every try while nothing changes.
 func First(a, b *Contender) *Contender {
 	if a == nil || b != nil && compare(b, a) < 0 {

@@ -15,7 +15,7 @@ import (
 )
 
 // Run is a run with the facts that its record lacks. Its methods change it to the next state. They
-// replace what its pointers point to, so a copy of a Run does not change with it.
+// set its pointers to new values, so a copy of a Run does not change with it.
 type Run struct {
 	storage.Record
 	Session  uuid.UUID // the current or last session; Nil for none
@@ -83,8 +83,8 @@ func (r *Run) Contender(q locking.Request, token jobs.Token) Contender {
 		Owner: r.Owner(), Backfill: r.Backfill != uuid.Nil}
 }
 
-// Of reports whether a session of the replica has the run. Until a session adopts a run that was
-// held back, the sessions of its last replica have it.
+// Of reports whether the run belongs to the session of the replica. A run that was held back
+// belongs to each session of its last replica, until a session adopts it.
 func (r *Run) Of(session uuid.UUID, replica string) bool {
 	return r.Session == session ||
 		r.Session == uuid.Nil && r.State == jobs.Waiting && r.Replica == replica

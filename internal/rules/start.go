@@ -47,8 +47,9 @@ func (s Start) Outcome(r storage.StartRequest) (storage.StartOutcome, bool) {
 	return 0, false
 }
 
-// Noted reports whether a note takes effect, and whether the store has to apply Run.Note: to the
-// known run, or to a new one.
+// Noted reports whether a note is in effect, and whether the store has to apply it with Run.Note to
+// the known run, or to a new one. A final note that an earlier call has written is in effect, and
+// is not applied again.
 func (s Start) Noted(n storage.Note) (stands, apply bool) {
 	if s.Known == nil {
 		free := !s.Taken && !s.Stale

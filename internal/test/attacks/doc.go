@@ -1,7 +1,7 @@
 // Package attacks repeats the attacks of the security trial from outside. The replicas are
-// processes of their own, and all connections are real network connections. The table in
-// docs/security.md has the findings by the same numbers, and a quick test of each, which `make
-// test` runs.
+// processes of their own, and all connections are real network connections. The numbers of the
+// attacks are those of the findings in the table of docs/security.md. The table also names a quick
+// test of each, which `make test` runs.
 //
 //	make soak PACKAGES=./internal/test/attacks
 //

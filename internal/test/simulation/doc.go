@@ -5,16 +5,17 @@
 // and enumerates every scheduled time. It compares these with the runs in the store and the calls
 // in the ledger. It checks that:
 //
-//   - Each scheduled time that counts has one final run or record, or is
-//     part of the exact count of a collective record, or is excluded by a
-//     calendar and has no record. No other time has a record.
+//   - Each scheduled time that counts has one final run or record of its own, or a later record
+//     covers it. Such a collective record gives the number of the times that it covers, and the
+//     number is right. A time that a calendar excludes has no record, nor has any other time.
 //   - A run whose record says that it started has one call per attempt, in the order of the
 //     attempts. A skipped or missed run has no call. No other calls exist.
 //   - A firing runs again only as the recovery of a lost run, at most as
 //     often as allowed. Each lost run of a job that recovers has its
 //     successor.
 //   - No two conflicting runs acted at the same time. A run acts from the call of its handler until
-//     the handler last finds the claim. The later run had the larger token.
+//     the last time at which the handler finds the claim of the run. The later run had the larger
+//     token.
 //   - The runs of a job that started in time started in the order of their
 //     scheduled times.
 //   - No run of a paused job started, no run started before its time, none
@@ -23,8 +24,8 @@
 //   - A group had at most as many concurrent runs as its limits allow, in
 //     the cluster and on each replica.
 //   - If a scheduled time was not started in time, the misfire policy for the true cause decided on
-//     it. The cause is a pause, an outage, or that no worker was free. In the last case, each
-//     replica that could start it had no free worker for a part of the time.
+//     it. The cause is a pause, an outage, or that no worker was free. In the last case, no replica
+//     that could start it had a free worker for the whole time in which it could start.
 //   - A firing gave up its wait for a lock when its policy says so, and
 //     firings do not accumulate.
 //   - The answers to operators were true: a key is one run with its params, a cancelled run ended,
