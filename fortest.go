@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/app"
 )
 
-// ForTest is [New] for package holdfasttest, which programs use instead: only this module can make
-// a Shared. The replica has that store and those locks instead of the configured ones. It has no
-// address for a page, no webhooks and no collector of traces.
+// ForTest is [New] for package holdfasttest. Programs use that package, because only this module
+// can make a Shared. The replica has the store and the locks of shared instead of the configured
+// ones. It has no address for a page, no webhooks and no collector of traces.
 func ForTest(shared *app.Shared, given ...Option) (*Replica, *app.Replica, error) {
 	inMemory := change(func(c *configs.Config) {
 		c.Database = configs.Defaults().Database

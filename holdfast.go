@@ -28,9 +28,9 @@ func Version() string { return app.Version() }
 
 // Main is the command line of cmd/scheduler with the program's own handlers and jobs added to the
 // built-in handlers and the jobs of the file. After a success it returns. After an error it writes
-// the error to standard error, with -o json or yaml in that format, and exits the process with 1.
-// The commands status, doctor, audit verify and trigger --wait have exit codes of their own. The
-// flag --config names the file, so Main refuses options that set the configuration.
+// the error to standard error, and exits the process with 1. With -o json or -o yaml, the error has
+// that format. The commands status, doctor, audit verify and trigger --wait have exit codes of
+// their own. The flag --config names the file, so Main refuses options that set the configuration.
 //
 // The first SIGINT or SIGTERM stops the replica gracefully. A second one ends the
 // process at once.
@@ -48,8 +48,9 @@ func runMain(o *options) error {
 }
 
 // Replica is one process's part of a cluster: scheduler, locks, store and page. It runs once: a
-// second Run returns ErrHasRun. Its methods may be called concurrently, except Open and Close.
-// Admin may be called while Open runs.
+// second Run returns ErrHasRun. Its methods may be called concurrently. But while Open or Close
+// runs, only Admin and Health may be called. Run calls Open if the program has not done so. So a
+// program that uses other methods while Run runs should call Open first.
 type Replica struct {
 	app     *app.Replica
 	options *options
@@ -108,9 +109,9 @@ func (r *Replica) Admin(options ...admin.Option) (http.Handler, error) {
 	return r.app.Admin(options...)
 }
 
-// Health is for a probe that restarts the process. It returns nil until Run has returned, also
-// before Run. Then it returns an error that wraps ErrStopped, and the error of Run if there is one.
-// A replica that waits for its database is healthy, but not ready: see [Replica.Ready].
+// Health is for a probe that restarts the process. It returns nil before Run and while Run runs.
+// After Run has returned, it returns an error that wraps ErrStopped, and the error of Run if there
+// is one. A replica that waits for its database is healthy, but not ready: see [Replica.Ready].
 func (r *Replica) Health() error { return r.app.Health() }
 
 // Ready returns nil if the replica can start runs now, else the reason why not.

@@ -31,14 +31,14 @@ type Job[P any] struct {
 	Jitter       time.Duration        // the most that a firing is delayed
 
 	// Run executes one attempt. It may be called concurrently for several runs, and must return
-	// soon after ctx ends. The handler has the name of the job.
+	// soon after ctx ends. New registers Run as a handler with the name of the job.
 	Run func(ctx context.Context, run *jobs.Run, params P) error
 	// NeedsPostgres says that Run uses package postgres. With SQLite, New then returns an error.
 	NeedsPostgres bool
 	Handler       string // instead of Run: the name of a registered or built-in handler
 	Params        P      // its JSON is an object
-	// Overridable are the keys of Params that a trigger may replace; nil: none. The handler must
-	// have them.
+	// Overridable are the keys of Params that a trigger may replace; nil: none. The params of the
+	// handler must have these keys.
 	Overridable []string
 
 	// Database is the name of the database, in the section databases, that has the tables; "" is

@@ -82,10 +82,11 @@ func WithPostgres(url string) Option { return setsDatabase("WithPostgres", url) 
 
 const withPool = "WithPostgresPool"
 
-// WithPostgresPool sets the database by a pool of the program, to PostgreSQL. Runs start and finish
+// WithPostgresPool sets the database: PostgreSQL, by a pool of the program. Runs start and finish
 // on its connections, and the transactions of jobs use them too. Holdfast takes at most half of
-// them at the same time, and at most database.max_connections. So New refuses a pool with less than
-// 6. Holdfast does not close the pool, and changes no settings of its connections.
+// them at the same time, and at most database.max_connections. It needs 3 connections, so New
+// refuses a pool of fewer than 6. Holdfast does not close the pool, and changes no settings of its
+// connections.
 //
 // Heartbeats, notifications and queries of the page have connections of their own, at most 5, with
 // the settings of the pool. So a busy pool delays no heartbeat.
@@ -121,8 +122,8 @@ func WithMemcached(servers ...string) Option {
 	})
 }
 
-// WithReplicaName sets the name of the replica, which must differ between live replicas. A replica
-// with a name ends the session that it left behind when it was killed.
+// WithReplicaName sets the name of the replica, which must differ between live replicas. If a
+// replica with a name was killed, its next process ends the old session at once.
 func WithReplicaName(name string) Option {
 	return change(func(c *configs.Config) {
 		c.Replica = configs.Replica{Name: name}
@@ -163,8 +164,8 @@ func WithListeners(listeners ...jobs.Listener) Option {
 	return func(o *options) { o.Listeners = append(o.Listeners, listeners...) }
 }
 
-// WithAuthorizer makes the authorizer decide about the permissions of everybody who uses the page
-// and its API, instead of the permissions of their roles.
+// WithAuthorizer sets the Authorizer that decides what each user of the page and its API may do.
+// Without it, their roles decide.
 func WithAuthorizer(a permission.Authorizer) Option {
 	return func(o *options) { o.Authorizer = a }
 }
