@@ -27,7 +27,7 @@ const (
 //
 // InTx cannot see how the transaction ends. In MariaDB and MySQL, a statement such as CREATE TABLE
 // or TRUNCATE commits it, and a deadlock (error 1213) rolls all of it back. The statements after
-// that are not fenced. [DoSQL] finds both.
+// that are not fenced. [DoSQL] detects both.
 func InTx(ctx context.Context, run *jobs.Run, tx Tx) error { return StepInTx(ctx, run, tx, "") }
 
 // StepInTx is InTx for a job with several transactions, each with a name of at most 200 bytes. Each

@@ -31,14 +31,14 @@ func Do(ctx context.Context, run *jobs.Run, pool *pgxpool.Pool, fn func(tx pgx.T
 	return Step(ctx, run, pool, "", fn)
 }
 
-// Step is Do for one of several transactions of a job, as StepInTx.
+// Step is Do for a job with several transactions. StepInTx describes steps.
 func Step(ctx context.Context, run *jobs.Run, pool *pgxpool.Pool, step string,
 	fn func(tx pgx.Tx) error) error {
 	begin := func(ctx context.Context) (*opened, error) { return beginPgx(ctx, pool, fn) }
 	return fenced(ctx, run, step, begin)
 }
 
-// Transact is Do without a row in commits, as [Check]: a further attempt calls fn again.
+// Transact is Do without a row in commits. So a further attempt calls fn again, as with [Check].
 func Transact(ctx context.Context, run *jobs.Run, pool *pgxpool.Pool,
 	fn func(tx pgx.Tx) error) error {
 	t, err := beginFenced(ctx, func(tx Tx) error { return Check(ctx, run, tx) },

@@ -8,8 +8,12 @@
 //	tx, err := pool.Begin(ctx)
 //	…
 //	defer tx.Rollback(ctx)
-//	if err := fence.InTx(ctx, run, fence.Pgx(tx)); err != nil {
-//		return err // fence.ErrCommitted: an earlier attempt has done the work
+//	err = fence.InTx(ctx, run, fence.Pgx(tx))
+//	if errors.Is(err, fence.ErrCommitted) {
+//		return nil // an earlier attempt has done the work
+//	}
+//	if err != nil {
+//		return err
 //	}
 //	… statements of the job …
 //	return tx.Commit(ctx)
@@ -23,14 +27,15 @@
 //
 //   - tokens has a row for each name, which is the key of a resource. Runs lock this row. It has
 //     the largest token of a run that locked the name exclusively.
-//   - readers has a row for each name and token of a run that locked the name shared. A table of
-//     its own, because readers must not wait for each other.
+//   - readers has a row for each name and token of a run that locked the name shared. It is a table
+//     of its own, because readers must not wait for each other.
 //   - commits has a row for each committed transaction of [InTx].
 //
 // # The pass
 //
-// The first statements of a transaction are one pass over the names that the run locks and the
-// names above them, in byte order:
+// A name is above another name if it covers it: the name of a schema is above the names of its
+// tables. The first statements of a transaction are one pass over the names that the run locks and
+// the names above them, in byte order:
 //
 //   - A name that the run locks exclusively: its row is locked for update.
 //   - A name that the run locks shared, and each name above: the row is locked for share.
@@ -40,11 +45,11 @@
 // So two transactions of conflicting runs lock one row in conflicting modes, and the second one
 // waits for the end of the first. Readers do not wait for each other.
 //
-// A row that is missing is inserted. Another transaction that has locked the rows beneath a schema
-// cannot see such a row. So each name with names beneath has a second row in tokens (part = 1).
-// Before a transaction inserts a name, it locks this row of each name above for update. A reader of
-// a schema locks the second row of the schema for share. Rows of tokens are never deleted, so each
-// name is inserted only once.
+// A row that is missing is inserted. A reader of a schema may have locked the rows beneath before,
+// so its locks do not include the new row. So each name with names beneath has a second row in
+// tokens (part = 1). A reader of a schema locks the second row of the schema for share. A
+// transaction that inserts a name first locks the second row of each name above for update, so it
+// waits for these readers. Rows of tokens are never deleted, so each name is inserted only once.
 //
 // When all rows are locked, the pass reads the tokens. The run is superseded
 // ([storage.ErrSuperseded]) if a larger token is on
@@ -76,8 +81,9 @@
 // transaction whose fate is unknown, because that transaction holds the rows. Then the row in
 // commits answers the question. This works also if the commit reaches the server late.
 //
-// [Prune] deletes rows of commits that are older than the retention of the history. Of the rows of
-// readers for a name, it keeps only the one with the largest token.
+// [Prune] deletes rows of commits that are older than its parameter keep, which must be longer than
+// the retention of the history. Of the rows of readers for a name, it keeps only the one with the
+// largest token.
 //
 // # Isolation
 //
@@ -98,10 +104,11 @@
 //
 // # Limits
 //
-// A newer run commits only after the older transaction has ended, so commits on one name are in the
-// order of the tokens. But before the newer run begins its first fenced transaction, the older run
-// can still commit, even if its claim is gone. If that first transaction rolls back, its tokens are
-// rolled back too. docs/guarantees.md compares this with the fence of the store.
+// A fenced transaction of a newer run waits for the open transaction of an older run, so commits on
+// one name are in the order of the tokens. But the database does not know the token of the newer
+// run before the first fenced transaction of that run. Until then the older run can still commit,
+// even if its claim is gone. If that first transaction rolls back, the older run can still commit
+// after it. docs/guarantees.md compares this with the fence of the store.
 //
 // A replica that is frozen inside a transaction holds its rows. [IdleLimit] bounds this: the server
 // ends a transaction that waits longer for its client.

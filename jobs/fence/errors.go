@@ -4,7 +4,8 @@ import "errors"
 
 var (
 	// ErrCommitted says that a transaction of this firing and step was committed before, by this
-	// attempt, an earlier one, or the run that this one recovers. Roll back: the work is done.
+	// attempt, an earlier one, or the run that this one recovers. Roll back, and continue as after
+	// a commit: the work is done.
 	ErrCommitted = errors.New("an earlier attempt has committed this transaction")
 	// ErrEnded says that the function of Do ended its transaction: by COMMIT or ROLLBACK, by a
 	// statement with an implicit commit, or by a deadlock whose error the function ignored. Its
@@ -13,8 +14,8 @@ var (
 	// ErrPartial says that an earlier attempt ended the transaction before its end, and committed a
 	// part of its effects. No attempt of this firing can repeat or complete them.
 	ErrPartial = errors.New("an earlier attempt has committed a part of this transaction")
-	// ErrStepRepeated refuses a second transaction with the same step in one attempt, whose effects
-	// would be taken for those of the first. Give each transaction a step: see [Step].
+	// ErrStepRepeated refuses a second transaction with the same step in one attempt: the fence
+	// could not tell the two apart. Give each transaction a step of its own: see [Step].
 	ErrStepRepeated = errors.New("this attempt has already committed a transaction of this step")
 	// ErrIsolation refuses a transaction of PostgreSQL whose isolation level is not read committed.
 	ErrIsolation = errors.New("the transaction is not read committed")
