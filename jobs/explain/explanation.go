@@ -31,7 +31,8 @@ const (
 	VerdictAwaitingDependencies Verdict = "awaiting_dependencies"
 	VerdictDependencyFailed     Verdict = "dependency_failed" // a dependency did not succeed
 	VerdictNotScheduled         Verdict = "not_scheduled"     // it is not due then
-	// its schedule gives the time, but was not active then, or the time was not recorded
+	// the store has no record of it: the job did not exist then or had another schedule, or the
+	// time is one of many in a long outage
 	VerdictNotCounted Verdict = "not_counted"
 	VerdictForgotten  Verdict = "forgotten" // the history does not go back as far
 )
@@ -106,5 +107,5 @@ func (e *UnknownJobError) Error() string {
 	return fmt.Sprintf("unknown job %q%s", output.Cut(e.Job, 200), e.hint)
 }
 
-// Unwrap returns ErrNotFound.
+// Unwrap returns storage.ErrNotFound.
 func (e *UnknownJobError) Unwrap() error { return storage.ErrNotFound }

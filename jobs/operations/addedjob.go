@@ -44,13 +44,14 @@ func (o *Operations) Specs(ctx context.Context) ([]storage.Spec, error) {
 	return slices.Clone(now.Specs), err
 }
 
-// AnyVersion stands for the current version of an added job, if it exists.
+// AnyVersion stands for the current version of an added job. For PutJob it also stands for 0 if
+// there is no added job of that name.
 const AnyVersion = -1
 
 // PutJob adds a job, or changes an added one. Text is the job in the form of the configuration, in
 // YAML or JSON. Version is the version that the caller has seen, 0 for a new job, or AnyVersion. Of
-// two concurrent calls one succeeds and the other returns ErrConflict. A *SpecError lists the
-// mistakes in the text. ErrFromConfig says that the configuration has the job.
+// two concurrent calls one succeeds and the other returns storage.ErrConflict. A *SpecError lists
+// the mistakes in the text. storage.ErrFromConfig says that the configuration has the job.
 func (o *Operations) PutJob(ctx context.Context, a storage.Action, text []byte,
 	version int64) (storage.Spec, error) {
 	return o.put(ctx, a, "", text, version)
@@ -143,8 +144,8 @@ func (o *Operations) put(ctx context.Context, a storage.Action, name string, tex
 }
 
 // RemoveJob removes an added job. Its running runs continue to their end, its waiting runs are
-// cancelled, and its history stays. Version is as in PutJob. ErrHasDependents says that other added
-// jobs depend on it: they would never be due again.
+// cancelled, and its history stays. Version is as in PutJob. storage.ErrHasDependents says that
+// other added jobs depend on it: they would never be due again.
 func (o *Operations) RemoveJob(ctx context.Context, a storage.Action, name string,
 	version int64) error {
 	a, err := o.action(ctx, a)

@@ -74,12 +74,12 @@ func (o *Operations) PlanBackfill(ctx context.Context, r BackfillRequest) (Backf
 	return plan, nil
 }
 
-// Backfill adds a backfill, whose runs replicas add and start one after the other. It needs the
-// permission to trigger the job.
+// Backfill adds a backfill. Replicas add and start its runs, the oldest first. At most r.Parallel
+// of them are active at the same time. It needs the permission to trigger the job.
 //
-// It returns a *BadInputError for a range in the future, without a scheduled time or with more than
-// storage.MaxBackfillTimes, and for parallel runs of a job whose runs exclude each other. It
-// returns storage.ErrNotFound if this configuration does not have the job or no replica has
+// It returns a *storage.BadInputError for a range in the future, without a scheduled time or with
+// more than storage.MaxBackfillTimes, and for parallel runs of a job whose runs exclude each other.
+// It returns storage.ErrNotFound if this configuration does not have the job or no replica has
 // registered it, and storage.ErrConflict if the job has an active backfill or its active schedule
 // is not that of this configuration.
 func (o *Operations) Backfill(ctx context.Context, a storage.Action,
@@ -175,8 +175,8 @@ func backfillTimes(s schedule.Schedule, from, to time.Time) ([]PlannedTime, erro
 	return times, nil
 }
 
-// CancelBackfill ends an active backfill and cancels its waiting runs. Its running runs end by
-// themselves. It needs the permission to cancel runs of the job. It returns storage.ErrConflict if
+// CancelBackfill ends an active backfill and cancels its waiting runs. Its running runs continue to
+// their end. It needs the permission to cancel runs of the job. It returns storage.ErrConflict if
 // the backfill has ended.
 func (o *Operations) CancelBackfill(ctx context.Context, a storage.Action,
 	id uuid.UUID) (storage.Backfill, error) {

@@ -23,7 +23,7 @@ func (o *Operations) Undelivered(ctx context.Context,
 }
 
 // DeliverAgain makes a failed delivery due at once. Any replica with the webhook sends it within
-// about a second. ErrNotFound says that it was delivered meanwhile, or deleted.
+// about a second. storage.ErrNotFound says that it was delivered meanwhile, or deleted.
 func (o *Operations) DeliverAgain(ctx context.Context, a storage.Action,
 	delivery uuid.UUID) (storage.Undelivered, error) {
 	outbox, err := o.outbox()

@@ -70,7 +70,7 @@ type Options struct {
 // everything.
 //
 // An empty Actor of an Action means "program", an empty Via "go". Errors are those of Control, and
-// a *BadInputError for invalid input. Methods may be called concurrently.
+// a *storage.BadInputError for invalid input. Methods may be called concurrently.
 type Operations struct {
 	options Options
 
@@ -145,7 +145,7 @@ func (o *Operations) controlState(ctx context.Context) (storage.ControlState, er
 }
 
 // Cancel ends a run: a waiting run at once, a running run through its replica. The context of its
-// handler ends with ErrCancelled. It returns ErrConflict if the run has ended.
+// handler ends with jobs.ErrCancelled. Cancel returns storage.ErrConflict if the run has ended.
 func (o *Operations) Cancel(ctx context.Context, a storage.Action,
 	run uuid.UUID) (storage.Record, error) {
 	a, err := o.action(ctx, a)
@@ -164,7 +164,7 @@ func (o *Operations) Cancel(ctx context.Context, a storage.Action,
 
 // Release takes a lock away from its holder, which cannot commit any more, and removes the advisory
 // lock. The request's token is the holder's as last seen. If another run holds the lock now, it
-// returns ErrConflict.
+// returns storage.ErrConflict.
 func (o *Operations) Release(ctx context.Context, a storage.Action,
 	r storage.ReleaseRequest) (locking.Released, error) {
 	a, err := o.action(ctx, a)
@@ -192,9 +192,9 @@ func (o *Operations) Release(ctx context.Context, a storage.Action,
 	return released, nil
 }
 
-// Drain makes a replica's session start nothing more, or start runs again. Running runs continue,
-// with their further attempts, and other replicas adopt the waiting ones. A later session of the
-// replica, after a restart, is not drained.
+// Drain makes the replica with this session start nothing more if drain is true, or start runs
+// again if it is false. Running runs continue, with their further attempts, and other replicas
+// adopt the waiting ones. A later session of the replica, after a restart, is not drained.
 func (o *Operations) Drain(ctx context.Context, a storage.Action, session uuid.UUID,
 	drain bool) error {
 	a, err := o.action(ctx, a)

@@ -16,10 +16,11 @@ import (
 )
 
 // Trigger adds a run that any replica may adopt. Trigger params must fit the type of the handler,
-// and the job must list them as overridable; otherwise it returns a *ParamsError and does not call
-// the store. If the job is paused it returns a *PausedError, unless the request has EvenPaused,
-// which also needs the permission to pause the job. With a Wait of 0 it returns a *BusyError if
-// something blocks the run. A Key that the job has used before returns that run.
+// and the job must list them as overridable; otherwise it returns a *jobs.ParamsError and does not
+// call the store. If the job is paused it returns a *storage.PausedError, unless the request has
+// EvenPaused, which also needs the permission to pause the job. With a Wait of 0 it returns a
+// *storage.BusyError if something blocks the run. If the actor has used the Key for this job
+// before, it returns the run of that trigger, or storage.ErrKeyUsed if the request was another one.
 func (o *Operations) Trigger(ctx context.Context, a storage.Action,
 	r storage.TriggerRequest) (storage.Triggered, error) {
 	return o.TriggerBy(ctx, a, r, func(ctx context.Context, a storage.Action,
@@ -98,8 +99,8 @@ func checkOverridable(job jobs.Job, trigger json.RawMessage) error {
 	return nil
 }
 
-// Overridable returns the params of a job that a trigger may replace. It returns ErrNotFound if
-// this configuration does not have the job.
+// Overridable returns the params of a job that a trigger may replace. It returns
+// storage.ErrNotFound if this configuration does not have the job.
 func (o *Operations) Overridable(ctx context.Context, name string) ([]string, error) {
 	job, err := o.job(ctx, name)
 	return job.Overridable, err

@@ -30,8 +30,8 @@ func (o *Operations) Wait(ctx context.Context, run uuid.UUID) (storage.Record, e
 	})
 }
 
-// Await is [Operations.Wait] with another way to read the outcome of a run, such as a request to a
-// replica. Read returns what [Outcome] returns.
+// Await is [Operations.Wait] for a caller without a store. read returns what [Outcome] returns, for
+// example by a request to a replica.
 func Await(ctx context.Context, run uuid.UUID,
 	read func(ctx context.Context, run uuid.UUID) (storage.Record, error)) (storage.Record, error) {
 	var last storage.Record
@@ -54,7 +54,8 @@ func Await(ctx context.Context, run uuid.UUID,
 	}
 }
 
-// Outcome returns the run with its output, or the last run that recovers it.
+// Outcome returns the run with its output. If the run was lost and recovered, it returns the last
+// recovery instead.
 func Outcome(ctx context.Context, l Lookup, id uuid.UUID) (storage.Record, error) {
 	record, err := l.Run(ctx, id)
 	for err == nil && record.State == jobs.Lost {

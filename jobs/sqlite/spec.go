@@ -67,7 +67,7 @@ func (s *Store) PutSpec(ctx context.Context, a storage.Action, spec storage.Spec
 	return put, err
 }
 
-// RemoveSpec removes an added job. Its running runs end by themselves. Its waiting runs are
+// RemoveSpec removes an added job. Its running runs continue to their end. Its waiting runs are
 // cancelled, because no replica would adopt them.
 func (s *Store) RemoveSpec(ctx context.Context, a storage.Action, job string, version int64,
 	checks ...storage.SpecCheck) error {

@@ -50,8 +50,8 @@ type Actions interface {
 	// AddBackfill adds a backfill. It returns ErrNotFound if no replica has registered the job, and
 	// ErrConflict if the job has an active backfill.
 	AddBackfill(ctx context.Context, action Action, r BackfillRequest) (Backfill, error)
-	// CancelBackfill ends an active backfill and cancels its waiting runs. Its running runs end by
-	// themselves. A backfill that has ended is ErrConflict.
+	// CancelBackfill ends an active backfill and cancels its waiting runs. Its running runs
+	// continue to their end. A backfill that has ended is ErrConflict.
 	CancelBackfill(ctx context.Context, action Action, backfill uuid.UUID) (Backfill, error)
 }
 

@@ -53,7 +53,7 @@ func (b Backfill) Done() int { return b.LeftOut + b.Succeeded + b.Unsuccessful }
 type BackfillState string
 
 // The states of backfills. A backfill that was cancelled or stopped adds no more runs. Its running
-// runs end by themselves.
+// runs continue to their end.
 const (
 	BackfillActive    BackfillState = "active"
 	BackfillCompleted BackfillState = "completed" // all scheduled times are done
