@@ -8,8 +8,8 @@ import (
 
 // The types of Options that say who may use the server.
 type (
-	// Access is the part of Options that says who may use the server, under which host names. It
-	// can be replaced while the server runs.
+	// Access is the part of Options that says who may use the server, and to which host names it
+	// answers. It can be replaced while the server runs.
 	Access = access.Policy
 	// User may sign in to the pages.
 	User = access.User
@@ -28,7 +28,8 @@ type (
 	Certificate = access.CertificateFiles
 )
 
-// The roles.
+// The roles that this package names. Scraper is permission.MetricsReader. Package permission has
+// all predefined roles.
 const (
 	Viewer   = access.Viewer   // reads
 	Operator = access.Operator // reads and performs actions

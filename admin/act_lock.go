@@ -66,7 +66,7 @@ func (s lockPages) release(ctx context.Context, a storage.Action, resource strin
 	return ReleasedOf(gone), nil
 }
 
-// ReleasedOf describes a lock that was released, as the API answers it.
+// ReleasedOf describes a lock that was released, in the form that the API returns.
 func ReleasedOf(gone locking.Released) Released {
 	return Released{Holder: gone.Owner, Token: gone.Token,
 		Resources: locks.ResourcesOf(gone.Requests)}

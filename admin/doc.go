@@ -31,11 +31,10 @@
 // # Access
 //
 // A single table of routes lists the access that each route requires, and Handler builds the guards
-// from it. Only sign-in, health and assets are open to everybody. All other routes require a
-// permission (package permission), and a sign-out requires a sign-in. A sender is identified by a
-// cookie that any replica signed, by a token, or by the header of a trusted proxy. No sign-in is
-// stored, so access works while the store is down. Failed sign-ins are counted by user and by
-// address.
+// from it. Only sign-in, health and assets are open to everybody. A sign-out requires a sign-in.
+// Each other route requires a permission (package permission). A sender is identified by a cookie
+// that any replica signed, by a token, or by the header of a trusted proxy. No sign-in is stored,
+// so access works while the store is down. Failed sign-ins are counted by user and by address.
 //
 // A server without users, tokens, OIDC and a proxy that names users listens on loopback only and
 // treats every sender as an operator. Each server answers only to the host names that it knows,

@@ -102,7 +102,8 @@ func (m *Mount) Server() *Server {
 	return nil
 }
 
-// Begin makes the server of the page.
+// Begin gives the page a server, with the options that Mount.Options returns for base. Store and
+// Replica must be set.
 func (m *Mount) Begin(base Options) error {
 	server, err := New(m.Options(base))
 	if err == nil {

@@ -313,7 +313,7 @@ func describedOperations() map[string]operation {
 						"of the job may overlap."},
 				"reason": reason}},
 		"POST /api/v1/backfills/{id}/cancel": action("Ends a backfill and its waiting runs. Its "+
-			"running runs end by themselves.", reflect.TypeFor[storage.Backfill]()),
+			"running runs continue to their end.", reflect.TypeFor[storage.Backfill]()),
 		"POST /api/v1/jobs/{name}/pause":    action("Pauses a job.", pause),
 		"POST /api/v1/jobs/{name}/resume":   action("Resumes a job.", pause),
 		"POST /api/v1/groups/{name}/pause":  action("Pauses a group.", pause),

@@ -72,7 +72,7 @@ type Options struct {
 	Tokens []Token
 	Proxy  *Proxy // nil: no proxy is trusted
 	OIDC   *OIDC  // nil: no provider signs people in
-	// Roles are beside the predefined ones.
+	// Roles are added to the predefined ones.
 	Roles []permission.Role
 	// Authorizer decides about permissions. Nil: the roles decide. With it, roles may have any
 	// name.

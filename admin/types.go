@@ -9,7 +9,7 @@ import (
 type (
 	// Overview is the state of the cluster at one time.
 	Overview = cluster.Overview
-	// Status is the status of the cluster by the rules of decision 59.
+	// Status is the status of the cluster by the rules in docs/operations.md.
 	Status = cluster.Status
 	// Problem is a problem of the cluster, in one or two sentences.
 	Problem = cluster.Problem

@@ -139,11 +139,11 @@ func (v *View) Explain(ctx context.Context, job, at string) (explain.Explanation
 	return v.reader.explanation(ctx, job, at)
 }
 
-// PlainRun returns a run as the API answers it.
+// PlainRun returns a run in the form that the API returns.
 func PlainRun(r storage.Record) storage.Record { return records.Plain(r) }
 
-// PlainTriggered returns the answer to a trigger as the API gives it.
+// PlainTriggered returns the result of a trigger in the form that the API returns.
 func PlainTriggered(t storage.Triggered) storage.Triggered { return plainTriggered(t) }
 
-// PlainPause returns a pause as the API answers it.
+// PlainPause returns a pause in the form that the API returns.
 func PlainPause(p storage.Pause) storage.Pause { return cluster.PlainPause(p) }

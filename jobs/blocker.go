@@ -13,7 +13,7 @@ type Blocker struct {
 	Holder   locking.Owner `json:"holder"` // the waiter if Waiting is set
 	Waiting  bool          `json:"waiting,omitempty"`
 	// Root is the holder for which the waiter waits, directly or through other waiters. It is zero
-	// if the blocker is the holder, or if it is unknown.
+	// if the blocker is a holder, or if the root is unknown.
 	Root Root `json:"root,omitzero"`
 }
 
@@ -32,7 +32,8 @@ func (b Blocker) Words(verb string) string {
 	return b.Resource + ": " + b.Queue()
 }
 
-// Queue describes the waiter before a run in the queue, and what that waiter waits for.
+// Queue is for a blocker that is a waiter. It describes this waiter, and the root for which it
+// waits.
 func (b Blocker) Queue() string {
 	words := fmt.Sprintf("queued behind %s (waiting)", locking.Holder{Owner: b.Holder})
 	if b.Root == (Root{}) {

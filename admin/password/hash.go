@@ -1,10 +1,9 @@
 // Package password makes and checks the hashes of passwords: argon2id in the
 // PHC string format, and bcrypt, which older tools write.
 //
-// A hash in a configuration says itself how much work it takes to check, and
-// everybody who reaches the sign-in page can ask for that work. So Parse
-// refuses parameters that would take a replica's memory or seconds of a core,
-// and those of argon2id that are too weak to be worth keeping.
+// The parameters in a hash decide how much memory and time a check takes. Everybody who can open
+// the sign-in page can cause such checks. So Parse refuses parameters that take more than 256 MiB,
+// or more than a second or two. It also refuses parameters of argon2id that are too weak.
 package password
 
 import (
@@ -151,5 +150,5 @@ func (h Hash) Cost() string {
 // String returns "[redacted]", so that a Hash can be printed without its contents.
 func (h Hash) String() string { return "[redacted]" }
 
-// Format is String, whatever the verb.
+// Format writes String for every verb.
 func (h Hash) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(h.String())) }

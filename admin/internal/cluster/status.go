@@ -42,7 +42,7 @@ type SlowedSignIns struct {
 	Since    time.Duration // since the first failure
 }
 
-// Status is the status of the cluster by the rules of decision 59.
+// Status is the status of the cluster by the rules in docs/operations.md.
 type Status struct {
 	Severity Severity     `json:"severity"` // that of the worst problem
 	Headline string       `json:"headline"`
