@@ -24,8 +24,8 @@
 // # State, results and output
 //
 // A handler can save a state for the job's next run ([Run].Save), set a result ([Run].SetResult),
-// and write output ([Run].Log, [Run].Output). They are stored in the statement that ends the run. A
-// superseded run stores nothing.
+// and write output ([Run].Log, [Run].Output). The statement that ends the run stores them: the
+// state only if the run succeeds. A superseded run stores nothing.
 //
 // # Notifications
 //

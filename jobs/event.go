@@ -11,8 +11,10 @@ import (
 // EventKind is the kind of an Event.
 type EventKind string
 
-// The kinds of events. Each event is published on one replica. Except for EventScheduled, that is
-// the replica whose write the store accepted.
+// The kinds of events. EventScheduled is published before the first write to the store, by the
+// replica that passes the gate in memcached. If memcached does not answer, or there is none,
+// several replicas can publish it for the same firing. Each other event is published on one
+// replica: the one whose write the store accepted.
 //
 // If an operator ends a run in the store, the replica that had the run publishes the event when it
 // next calls the store about it: EventFinished for a cancelled waiting run, EventLost for a run
@@ -54,12 +56,12 @@ type Event struct {
 	Blocker     *Blocker          // of a skip: the blocker
 	Locks       []locking.Request // what the job locks; read only
 
-	// of a start: the time since its scheduled time, also for waiting and late runs; for a run of a
-	// backfill, the time since its creation
+	// of a start: the time from the scheduled time to the start, however long the run waited; for a
+	// run of a backfill, the time from its creation to the start
 	StartDelay time.Duration
-	// of a start or a skip: the time since it was ready to start
+	// of a start or a skip: how long the attempt has waited on this replica
 	Waited time.Duration
-	// of a start or a skip: the part of Waited since it first tried to lock
+	// of a start or a skip: the part of Waited after the first try to lock
 	Locking time.Duration
 	Took    time.Duration // of an end: the time of the attempt's handler
 	Held    time.Duration // of an end: the time from the grant of the locks to their release

@@ -31,8 +31,8 @@ type MisfireRules struct {
 	NoWorker Misfire // replicas were up, but no worker was free; "" is run_once
 	Paused   Misfire // the job, its group or everything was paused; "" is skip
 	// LockHeld applies when the wait policy for a held lock has ended; "" is skip. With run_once
-	// the firing waits until the job's next scheduled time replaces it, with run_all until Limit
-	// scheduled times have come.
+	// the firing waits further, until the job's next scheduled time. Then the next firing replaces
+	// it. With run_all it waits until Limit further scheduled times have come.
 	LockHeld Misfire
 	// Limit is the maximum number of late runs that one check for misfires adds with run_all, 1 to
 	// 1,000; 0 is 100.
@@ -41,7 +41,8 @@ type MisfireRules struct {
 }
 
 // GroupLimits limits how many runs of a group's jobs may run at the same time, 1 to 1,000; 0 is no
-// limit. If replicas or jobs have different limits, each request is decided by its own limit.
+// limit. All jobs of a group should have the same limits. While they differ, for example during a
+// deploy, each start obeys the limits of its own job.
 type GroupLimits struct {
 	PerCluster int
 	PerReplica int
@@ -96,7 +97,7 @@ type Job struct {
 	Timeout     time.Duration // of one attempt; 0 means none
 	Retry       retry.Policy  // of the handler, after an error; the zero Policy tries once
 	Group       string        // shares limits and pauses; "" for none
-	GroupLimits GroupLimits   // of the group: the same for all its jobs
+	GroupLimits GroupLimits   // of the group: should be the same for all its jobs
 	Priority    int           // 1 to 9, 0 means 5; if there are too few workers, 9 starts first
 	Hooks       []Hook        // webhooks to notify of the ends of its runs
 	Recover     bool          // run again, at most three times, if the replica of the run died
@@ -129,7 +130,8 @@ func (j *Job) ReserveTime() time.Duration { return locking.ReserveOf(j.Reserve) 
 // EffectivePriority returns 1 to 9.
 func (j *Job) EffectivePriority() int { return cmp.Or(j.Priority, DefaultPriority) }
 
-// MisfirePolicy returns the policy for scheduled times that did not start for the cause.
+// MisfirePolicy returns the policy for firings that did not start in time because of cause. It is
+// j.Misfire for every cause except NoWorker, Paused and LockHeld.
 func (j *Job) MisfirePolicy(cause Reason) Misfire {
 	switch cause {
 	case reasons.NoWorker:
@@ -143,7 +145,7 @@ func (j *Job) MisfirePolicy(cause Reason) Misfire {
 	}
 }
 
-// LateLimit returns the maximum number of late runs of run_all.
+// LateLimit returns MisfireBy.Limit, or its default.
 func (j *Job) LateLimit() int { return cmp.Or(j.MisfireBy.Limit, defaultLateRuns) }
 
 // EffectiveMisfireRules returns the rules with their defaults filled in.
@@ -210,7 +212,7 @@ func (j *Job) Check() ([]locking.Request, error) {
 	return requests, checkHooks(j.Hooks)
 }
 
-// Hook requests a notification of a webhook when a run of the job ends in this state.
+// Hook requests a delivery to a webhook when a run of the job ends in this state.
 type Hook struct {
 	Webhook string // its name in the configuration
 	State   State  // a final one

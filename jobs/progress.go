@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/attempt"
 )
 
-// ErrTooLarge says that a state, a result or a batch exceeds its limit.
+// ErrTooLarge says that a state or a result exceeds its limit. Stores also return it for a call
+// with too many bytes of text in all.
 var ErrTooLarge = attempt.ErrTooLarge
 
 // Saved decodes the last saved state of the job into the value that into points to. It reports
@@ -45,8 +46,8 @@ func (r *Run) PreviousScheduledAt(ctx context.Context) (time.Time, error) {
 // nothing. A second call replaces the first. Above the limit, Save returns an error that wraps
 // ErrTooLarge.
 //
-// A handler that works in parts can save its progress with each part by SaveInTx of its store. That
-// state stays if a later part fails.
+// A handler that works in parts can save its progress in the transaction of each part, with
+// postgres.SaveInTx or sqlite.SaveInTx. That state stays if a later part fails.
 func (r *Run) Save(v any) error {
 	encoded, err := attempt.EncodeSaved(v)
 	if err != nil {

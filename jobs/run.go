@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Run is one attempt of a run, as its handler sees it. Its fields do not
-// change; its methods may be called concurrently.
+// Run describes a run and its current attempt to the handler. Its fields do not change; its methods
+// may be called concurrently.
 type Run struct {
 	ID          uuid.UUID
 	Job         string

@@ -18,7 +18,7 @@ const (
 	Missed    State = "missed"
 )
 
-// States lists all states, in the order in which a run passes them.
+// States lists all states: first the active ones, then the final ones.
 func States() []State {
 	return []State{Waiting, Running, Succeeded, Failed, TimedOut, Cancelled, Lost, Skipped, Missed}
 }

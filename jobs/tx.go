@@ -6,9 +6,9 @@ import (
 )
 
 // Tx is a fenced transaction of a run, in the database of the store or of the job. Arguments are
-// $1, $2 and so on, with PostgreSQL and with SQLite. Packages postgres and sqlite give the driver's
-// own type instead. It must not be used concurrently, or after the function that got it has
-// returned.
+// $1, $2 and so on, with PostgreSQL and with SQLite. To get a transaction of the driver instead,
+// use InTx of package postgres or sqlite. A Tx must not be used concurrently, or after the function
+// that got it has returned.
 type Tx interface {
 	// Exec runs a statement and returns the number of affected rows.
 	Exec(ctx context.Context, statement string, args ...any) (int64, error)
@@ -22,8 +22,8 @@ type Tx interface {
 var errNoStore = errors.New("fenced transaction: the run has no store")
 
 // InTx runs fn in a fenced transaction in the database of the store. The writes of fn commit only
-// if the run has its claim, and no conflicting run gets a claim before the commit. An error of fn
-// rolls back. InTx returns storage.ErrSuperseded if the claim is gone.
+// if the run still has its claim. No conflicting run can get a claim between this check and the
+// commit. An error of fn rolls back. InTx returns storage.ErrSuperseded if the claim is gone.
 //
 // With SQLite, the transaction is the only writer of the file, so keep it short.
 //
@@ -39,8 +39,9 @@ func (r *Run) InTx(ctx context.Context, fn func(tx Tx) error) error {
 // CompleteInTx is InTx that also records the run as succeeded in the same transaction. So the
 // effects of the job and its completion commit together. fn should be the last step of the handler.
 //
-// If the job has a Database, the store records the success after the commit. If a replica dies in
-// between, the fence of the database lets a further attempt or a recovery succeed without fn.
+// If the job has a Database, the store records the success after the commit. If the replica dies
+// between the two, a further attempt or a recovery finds the commit in the fence of that database.
+// It then succeeds without a call of fn.
 func (r *Run) CompleteInTx(ctx context.Context, fn func(tx Tx) error) error {
 	if r.attempt.Store == nil {
 		return errNoStore

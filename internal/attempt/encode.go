@@ -13,7 +13,8 @@ const (
 	MaxResult = 64 << 10 // of the result of the run
 )
 
-// ErrTooLarge says that a state, a result or a batch exceeds its limit.
+// ErrTooLarge says that a state or a result exceeds its limit. Stores also return it for a call
+// with too many bytes of text in all.
 var ErrTooLarge = errors.New("too large")
 
 // EncodeSaved returns v encoded for Save and SaveInTx.

@@ -11,9 +11,11 @@
 // is recorded later. The effects then happen at most once if that database has a fence (package
 // fence).
 //
-// http and command work outside of the store. They get the fencing token of the run, which is
-// larger for each later run that conflicts. A system that refuses tokens smaller than the largest
-// that it has seen is protected from superseded runs. Otherwise their effects are best effort.
+// http and command work outside of the store. They pass on the fencing token of the run: http in
+// the header X-Holdfast-Token, command in the environment variable HOLDFAST_TOKEN. Of two runs that
+// conflict, the later one has the larger token. A system that refuses tokens smaller than the
+// largest that it has seen is protected from superseded runs. Otherwise their effects are best
+// effort.
 //
 // # End of a run
 //

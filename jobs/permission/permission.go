@@ -30,8 +30,8 @@ type Kind string
 // The kinds of targets.
 const (
 	Everything Kind = "everything" // the whole cluster
-	// Something stands for at least one target of any kind. It is for requests whose target is not
-	// known yet.
+	// Something is for requests whose target is not known yet. An identity has a permission on it
+	// if it has the permission on at least one target of any kind.
 	Something Kind = "something"
 	Job       Kind = "job"
 	Group     Kind = "group"

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Grant is permissions on targets. Without Groups, Jobs and Resources it is about everything. A
-// pattern is a name in which each * stands for any text.
+// Grant gives permissions on targets. Without Groups, Jobs and Resources, it gives them on all
+// targets. A pattern is a name in which each * stands for any text.
 type Grant struct {
 	Permissions []Permission // none: all
 	Groups      []string     // patterns of groups, with their jobs
@@ -41,7 +41,7 @@ func anyMatches(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return Matches(p, name) })
 }
 
-// Matches reports whether a name matches a pattern.
+// Matches reports whether a name matches a pattern of a Grant.
 func Matches(pattern, name string) bool {
 	first, rest, wild := strings.Cut(pattern, "*")
 	if !wild {
@@ -91,7 +91,8 @@ func Predefined() []Role {
 // Policy decides by roles. It is immutable.
 type Policy struct{ grants map[string][]Grant }
 
-// NewPolicy returns the policy of the predefined roles and these, or calls bad for each mistake.
+// NewPolicy returns the policy of the predefined roles and the given ones. It calls bad for each
+// mistake in these. After a mistake, do not use the policy.
 func NewPolicy(roles []Role, bad func(format string, args ...any)) *Policy {
 	all := Predefined()
 	known := map[string]Role{}

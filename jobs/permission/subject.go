@@ -87,11 +87,11 @@ func RequireOn(ctx context.Context, p Permission,
 // Allowed are the actions that a page offers.
 type Allowed struct{ Trigger, Pause, Cancel, Release, Drain, EditJobs bool }
 
-// Any reports whether there is one.
+// Any reports whether the page offers at least one action.
 func (a Allowed) Any() bool { return a != Allowed{} }
 
-// AllowedOn returns which actions the subject may perform on the target, as far as the Authorizer
-// can decide.
+// AllowedOn returns which actions the subject may perform on the target. An action is false if the
+// Authorizer denies it, or if an error prevents the decision.
 func AllowedOn(ctx context.Context, target func(context.Context) (Target, error)) Allowed {
 	may := func(p Permission) bool { return RequireOn(ctx, p, target) == nil }
 	return Allowed{Trigger: may(Trigger), Pause: may(Pause), Cancel: may(Cancel),

@@ -2,7 +2,7 @@
 package reasons
 
 // Reason says, in one word, why a run did not run, waits, or was ended. It is empty for runs that
-// ended by themselves.
+// are running, succeeded, or failed by an error of the handler.
 type Reason string
 
 // The reasons.
@@ -44,7 +44,7 @@ const (
 	ClockOff Reason = "clock_off"
 )
 
-// Relation returns the words between a resource and its blocker.
+// Relation returns the words between a resource and its blocker in a text, such as "was held by".
 func (r Reason) Relation() string {
 	switch r {
 	case GroupFull:

@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// CalendarSpec is a calendar as it is written. The calendar excludes a scheduled time that at least
-// one kind of times in Exclude contains. It also excludes a scheduled time that at least one kind
-// of times in Only does not contain. A kind without entries has no effect.
+// CalendarSpec is a calendar as it is written. Each field of a TimesSpec is a kind of times. The
+// calendar excludes a scheduled time if at least one kind in Exclude contains it, or if at least
+// one kind in Only does not contain it. So a scheduled time must be in all kinds of Only. A kind
+// without entries has no effect.
 type CalendarSpec struct {
 	Name string
 	// Zone is the zone of dates, weekdays and times of day; nil: the zone of each schedule.
@@ -29,9 +30,9 @@ type TimesSpec struct {
 	Files []HolidayFile
 }
 
-// HolidayFile is a file with dates, which are added to Dates. If its name is *.ics, or its content
-// begins as iCalendar, it is iCalendar. Otherwise each line has a date as in Dates, and optional
-// text after a space; # begins a comment.
+// HolidayFile is a file with dates, which are added to the Dates of the TimesSpec. If its name is
+// *.ics, or its content begins as iCalendar, it is iCalendar. Otherwise each line has a date as in
+// Dates, and optional text after a space; # begins a comment.
 type HolidayFile struct {
 	Name string
 	Data []byte

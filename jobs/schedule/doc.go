@@ -17,11 +17,11 @@
 // that are odd days of the month, and "0 0 1-31/2 * 1" on all odd days and all Mondays.
 //
 // Quartz reads the expressions of org.quartz.CronExpression of Quartz 2.3.2. They have the same
-// scheduled times, except for the differences that decision 12 lists.
+// scheduled times, except for the differences that docs/decisions/0012-quartz-syntax.md lists.
 //
 // Every is an interval of whole seconds that counts from 1970-01-01T00:00:00Z, as does @every. A
-// [Recurrence] is intervals within daily windows, or days, weeks, months and years. At is one
-// time. After names jobs, and has no scheduled times of its own.
+// [Recurrence] is an interval within daily windows, or a number of days, weeks, months or years. At
+// is one time. After names jobs, and has no scheduled times of its own.
 //
 // # Clock changes
 //
@@ -36,7 +36,7 @@
 // These schedules repeat evenly:
 //
 //   - cron with an hour, minute or second field that begins with *, or that matches every hour
-//   - Quartz also with a step from a value, such as 0/15
+//   - Quartz in the same cases, and with a step from a value, such as 0/15
 //   - an interval within a window
 //
 // [ClockChanges] changes the first two rules.

@@ -30,8 +30,8 @@ const lastYear = 9999
 
 // Next returns the first scheduled time after t that no calendar excludes, or the zero time if
 // there is none. Scheduled times are whole seconds in UTC from the years 1 to 9999, and may be
-// compared with ==. Next also returns the zero time if calendars exclude some thousands of
-// intervals in a row.
+// compared with ==. Next also returns the zero time if calendars exclude 4,000 ranges of time in a
+// row, such as days.
 func (s Schedule) Next(t time.Time) time.Time {
 	scheduledAt := s.nominal(t)
 	for range maxExcluded {
@@ -126,8 +126,9 @@ func (s Schedule) Zone() *time.Location {
 }
 
 // Fingerprint returns String and everything else that decides scheduled times and their delays,
-// except the zone. Schedules of one zone with equal fingerprints have the same scheduled times.
-// Defaults are not included, and calendars are included as hashes of their contents.
+// except the zone. Schedules of one zone with equal fingerprints have the same scheduled times. The
+// fingerprint has the policy for clock changes and the jitter only if they differ from the
+// defaults. It has calendars as hashes of their contents.
 func (s Schedule) Fingerprint() string {
 	texts := []string{s.text}
 	if s.changes.Skip {

@@ -1,5 +1,5 @@
-// Package webhook sends events of ended runs to webhooks: each event at least once, by any
-// replica.
+// Package webhook sends events of ended runs to webhooks. Any replica can send an event. It sends
+// each event at least once, or gives up when the retry policy of the webhook is exhausted.
 //
 // The transaction that ends a run records its deliveries in the store. A [Sender] leases due
 // deliveries for a little longer than a try may take, and settles each with the outcome. If a
@@ -7,7 +7,7 @@
 // event twice, with the same id.
 //
 // Requests are signed as defined by Standard Webhooks (https://www.standardwebhooks.com): the
-// headers webhook-id, webhook-timestamp and webhook-signature. The last one is "v1," and the
-// base64 of HMAC-SHA256 over id.timestamp.body. While a secret is replaced, it has two
-// signatures with a space between: by the new secret, then by the old one.
+// headers webhook-id, webhook-timestamp and webhook-signature. The value of the last one is v1,
+// then a comma, then the base64 of HMAC-SHA256 over id.timestamp.body. While a secret is replaced,
+// the header has two such signatures with a space between: by the new secret, then by the old one.
 package webhook

@@ -107,7 +107,7 @@ func (t *hookSender) request(ctx context.Context, d storage.Delivery,
 
 // Sign returns the signature of a request with one key. The header webhook-signature has one for
 // each key, separated by spaces. A receiver accepts the request if one of them is valid. It
-// compares in constant time (hmac.Equal), and refuses timestamps that are more than some minutes
+// compares in constant time (hmac.Equal), and refuses timestamps that are more than a few minutes
 // off.
 func Sign(key []byte, id, timestamp string, body []byte) string {
 	mac := hmac.New(sha256.New, key)
