@@ -18,8 +18,9 @@ type Attempt struct {
 	Output string // what it wrote and logged
 
 	Result json.RawMessage // the last one that it set; nil: none
-	// Saved is the state for the job's next run; nil if the handler saved none, or did not succeed
-	// and saved none in a fenced transaction.
+	// Saved is the state for the job's next run; nil: none. A state of run.Save counts only if the
+	// handler succeeded. A state of postgres.SaveInTx or sqlite.SaveInTx counts if its transaction
+	// committed.
 	Saved json.RawMessage
 	// Commits is how many of its fenced transactions have committed.
 	Commits int

@@ -90,10 +90,10 @@
 //
 // # What a test does not show
 //
-// The fence is the claim in the store of the test, which is checked before and after the function
-// of the handler. In PostgreSQL itself, the claim also cannot be deleted while a fenced transaction
-// of the run is open. A test of [Work] has no conflicting transactions at all. docs/guarantees.md
-// says what the real stores guarantee.
+// In a test, a fenced transaction checks the claim in the store of the test before and after the
+// function of the handler. In PostgreSQL, the claim also cannot be deleted while a fenced
+// transaction of the run is open. A test of [Work] has no conflicting transactions at all.
+// docs/guarantees.md says what the real stores guarantee.
 //
 // Replica.TriggerTx returns holdfast.ErrNoPostgres: test it with a replica on PostgreSQL.
 package holdfasttest

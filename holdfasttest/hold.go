@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Hold is a lock of a run of another replica, which only the test ends.
+// Hold is a set of locks, held as by a run on another replica. The test releases them.
 type Hold struct {
 	s       *Scheduler
 	request storage.StartRequest

@@ -53,8 +53,8 @@ func New(t testing.TB, options ...holdfast.Option) *Scheduler {
 	return s
 }
 
-// NewWithTx is [New] with handlers for PostgreSQL. Their fenced transactions are savepoints of tx:
-// see [BeginTx] and [WithTx].
+// NewWithTx is [New] for jobs whose handlers need PostgreSQL. Their fenced transactions are
+// savepoints of tx: see [BeginTx] and [WithTx].
 func NewWithTx(t testing.TB, tx pgx.Tx, options ...holdfast.Option) *Scheduler {
 	t.Helper()
 	requireBubble(t, "NewWithTx")

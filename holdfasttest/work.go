@@ -83,7 +83,8 @@ func WithClaimLostAfter(transactions int) WorkOption {
 
 // Work calls the handler once, as a replica calls it for an attempt, and returns what it did.
 // Params that the handler's type refuses, such as by a method Validate, fail the test. Without
-// [WithTx] and [WithSQLite], the fenced transactions of the handler have an empty SQLite database.
+// [WithTx] and [WithSQLite], the fenced transactions of the handler use an empty SQLite database in
+// memory.
 func Work[P any](t testing.TB,
 	handler func(ctx context.Context, run *jobs.Run, params P) error, params P,
 	options ...WorkOption) *Attempt {

@@ -24,7 +24,7 @@ type ExhaustedError struct {
 	Waited   time.Duration // from the beginning of the first try to giving up
 }
 
-// Error returns such as "gave up after 3 tries in 1.5s: cause".
+// Error returns a text such as "gave up after 3 tries in 1.5s: cause".
 func (e *ExhaustedError) Error() string {
 	tries := "1 try"
 	if e.Attempts != 1 {
