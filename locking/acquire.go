@@ -90,8 +90,8 @@ func (l *Locker) stillHeld(ctx context.Context, resource Resource) *HeldError {
 
 // Inspect returns the holder of each resource, as its advisory lock names it. Free
 // resources are left out, and so are locks without an advisory lock (see
-// Options.Restore). Inspect makes one request for all resources. It returns an error
-// that wraps ErrUnavailable when the backend did not reply.
+// Options.Restore). Inspect asks each server once. It returns an error that wraps
+// ErrUnavailable when the backend did not reply.
 func (l *Locker) Inspect(ctx context.Context, resources []Resource) (map[Resource]Holder, error) {
 	if len(resources) == 0 {
 		return nil, nil

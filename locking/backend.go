@@ -10,8 +10,9 @@ import (
 var (
 	// ErrNotStored says that the key exists. Add changed nothing.
 	ErrNotStored = errors.New("key is held")
-	// ErrUnavailable says that the backend did not get the request. Nothing was
-	// changed.
+	// ErrUnavailable says that the backend did not get the request, so nothing was
+	// changed. From Grants it says only that there was no reply: the call may have
+	// taken effect.
 	ErrUnavailable = errors.New("lock backend is unavailable")
 	// ErrUnclear says that the reply was lost. The operation may have taken effect,
 	// or may still do so.
@@ -55,7 +56,8 @@ type Backend interface {
 	// ErrMissing, ErrNotOwner, ErrUnavailable or ErrUnclear.
 	Delete(ctx context.Context, key string, value []byte) error
 	// DeleteAll removes each item like Delete, in this order, in as few requests as
-	// possible. It returns an error or nil for each. An item's Version may be old.
+	// possible. It returns an error or nil for each. It compares the values of
+	// items whose Version is zero or out of date.
 	DeleteAll(ctx context.Context, items []Item) []error
 }
 
@@ -67,8 +69,8 @@ type Item struct {
 	Version Version
 }
 
-// Version identifies what a Backend has stored under a key, as long as it was not
-// renewed. Only the Backend knows what the fields mean. Zero says that it is unknown.
+// Version identifies an item that a Backend has stored, until it is renewed or
+// removed. Only the Backend knows what the fields mean. Zero says that it is unknown.
 type Version struct{ Connection, Number uint64 }
 
 // Added is the result of AddAll for one item.

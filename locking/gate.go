@@ -11,8 +11,8 @@ import (
 
 // Gate returns true to one caller with the name: the first within ttl, which is a
 // second to 30 days. It returns false only when another call has clearly taken the
-// name. After an error the outcome is unknown, and the caller must continue. So the
-// work behind the gate must tolerate two callers.
+// name. After an error of the backend the outcome is unknown, and the caller must
+// continue as if it had won. So the work behind the gate must tolerate two callers.
 func (l *Locker) Gate(ctx context.Context, name string, ttl time.Duration) (won bool, err error) {
 	if name == "" {
 		return false, fmt.Errorf("%w: a gate needs a name", ErrBadName)
@@ -42,7 +42,7 @@ func (l *Locker) Gate(ctx context.Context, name string, ttl time.Duration) (won 
 
 // Passed returns the names whose gate a caller has passed. It asks each server once.
 // It leaves out the names of servers that do not reply, and returns their errors. A
-// name that is not in the result may be passed at any time.
+// caller can pass another gate at any time, so the result may be out of date.
 func (l *Locker) Passed(ctx context.Context, names []string) (map[string]bool, error) {
 	if len(names) == 0 {
 		return nil, nil

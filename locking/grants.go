@@ -60,8 +60,8 @@ type GrantRequest struct {
 	Reserve time.Duration
 }
 
-// GrantBlocker is a lock that blocks a request. If several locks block the request,
-// it is a holder rather than a waiter. The choice stays the same while nothing
+// GrantBlocker is a lock that blocks a request. If both holders and waiters block
+// the request, it is one of the holders. The choice stays the same while nothing
 // changes.
 type GrantBlocker struct {
 	ID       uuid.UUID // of the lock that holds or waits
@@ -94,9 +94,11 @@ const MaxGrants = 1000
 // released, or its session is ended or swept.
 //
 // Every method may be called concurrently and has all of its effect or none. After
-// an error, which may hide that the call took effect, it may be called again with
-// the same arguments, and then returns the same result. Errors wrap ErrUnavailable
-// when the store could not be reached or its reply was lost.
+// an error the call may have taken effect. It may be repeated with the same
+// arguments, and has its effect only once. The repeated call returns the same
+// result, except that Release and Sweep do not report what the first call has
+// released. Errors wrap ErrUnavailable when the store could not be reached or its
+// reply was lost.
 type Grants interface {
 	Sessions
 	// OpenSession registers the session, live for its TTL from now. It returns
@@ -113,8 +115,9 @@ type Grants interface {
 	//
 	// Grant refuses a request because of a conflicting holder in any session (see
 	// Conflict), or because a conflicting waiter of a live session is older and its
-	// position is reserved. A slotted request is also refused when all slots of the
-	// name are held, or claimed by older waiters.
+	// position is reserved. A slotted request is also refused when no slot of the
+	// name is left. Each holder has one slot, and each such older waiter for a slot
+	// counts as a holder.
 	//
 	// Grant returns ErrSessionLost, and grants nothing, when the session has ended
 	// or expired. The ids of one call differ.

@@ -9,8 +9,8 @@ import (
 var ErrBadKey = errors.New("bad key")
 
 // CheckKey returns an error that wraps ErrBadKey unless key has 1 to 250 bytes
-// without spaces and control characters. Backends call it first, because memcached
-// runs the value after an empty key as a command.
+// without spaces and control characters. Backends call it first: memcached refuses
+// a command with an empty key, and then executes the value as the next command.
 func CheckKey(key string) error {
 	if key == "" || len(key) > maxKeyBytes {
 		return fmt.Errorf("%w: found %d bytes, expected 1 to %d", ErrBadKey, len(key), maxKeyBytes)

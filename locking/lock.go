@@ -124,17 +124,17 @@ func (k *Lock) firstRenewal(sent time.Time) time.Time {
 func (k *Lock) Context() context.Context { return k.ctx }
 
 // Token returns the number of the lock's claim, or 0 without Options.Grants. The
-// resources that the owner writes to should check it.
+// systems that the owner writes to should check it.
 func (k *Lock) Token() Token { return k.token }
 
 // Requests returns the locked requests, sorted by key and without repetitions.
 func (k *Lock) Requests() []Request { return slices.Clone(k.requests) }
 
-// Release removes the lock's advisory locks, each only if it still
-// is the lock's own. It ignores the end of ctx, and takes a few seconds at most. Run
-// removes the rest later, or it expires with its lease. Release returns a *LostError
-// if a part of the lock was no longer held, and the errors of the backend. A
-// repeated call returns the same.
+// Release removes the lock's advisory locks, each only if it still is the lock's
+// own. It ignores the end of ctx, and takes a few seconds at most. If it cannot
+// remove one, Run removes it later, or it expires at the end of its lease. Release
+// returns a *LostError if a part of the lock was no longer held, and the errors of
+// the backend. A repeated call returns the same.
 //
 // With Options.Grants it releases the claim first, and returns only the errors of
 // that. If it cannot release the claim, Run does so later.

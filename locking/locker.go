@@ -45,8 +45,8 @@ type Options struct {
 	// interval of heartbeats is a third of it.
 	Session Session
 	// Reserve is how long a waiter reserves its position before younger requests. 0
-	// means DefaultReserve, and NeverReserve never. The function Reserve says what
-	// follows.
+	// means DefaultReserve, and NeverReserve means no reservation. The function
+	// Reserve says when younger requests may pass it.
 	Reserve time.Duration
 	Log     zerolog.Logger
 	// OnEvent, if set, is called for each event, from several goroutines. It must
@@ -111,16 +111,17 @@ func (o *Options) checkEntries() error {
 	return nil
 }
 
-// TryAcquire locks all requests, or none. It never waits for a holder. It returns
+// TryAcquire locks all requests, or none. It never waits for a holder. The end of
+// ctx does not end the lock. It returns
 //   - a *HeldError (ErrHeld) when one is held,
 //   - an error that wraps ErrUnavailable when the backend did not get the request,
-//   - one that wraps ErrUnclear when replies were lost. Advisory locks may then
-//     be left behind, which Run removes,
+//   - one that wraps ErrUnclear when replies were lost. Advisory locks may then be
+//     left behind, which Run removes,
 //   - an *UnsupportedError, ErrFull, or an error about the requests themselves:
 //     a *RequestError or ErrBadName.
 //
 // With Options.Restore, shared and slotted requests, and jobs' own names, are part
-// of the lock but have no advisory lock. The end of ctx does not end the lock.
+// of the lock but have no advisory lock.
 //
 // With Options.Grants a *HeldError may also name an older waiter. Failures of the
 // backend are not errors then, because the grants decide. TryAcquire returns

@@ -15,8 +15,9 @@ import (
 //
 // The caller that computes holds a lock. Locker.Run must run to renew it: without
 // renewals, a computation that takes longer than the lease is lost. When the process
-// of the caller dies, another caller takes over after the lock has expired. That
-// takes the lease at most, and at least two thirds of it less two seconds.
+// of the caller dies, another caller takes over after the lock has expired. The lock
+// expires at the latest one lease after the process died. The earliest time is two
+// thirds of a lease after the death, less two seconds.
 //
 // Computing once saves work but is not guaranteed. After a restart or an eviction in
 // the store, a value may be computed again, or twice at once. Values are never

@@ -16,9 +16,9 @@ const (
 
 // Sessions reports which sessions are alive.
 type Sessions interface {
-	// LiveSessions returns those of the sessions that have neither ended nor expired, by
-	// the store's clock, in no order. They are at most MaxGrants. A session that is
-	// not in the result never revives.
+	// LiveSessions returns the given sessions that have neither ended nor expired, by
+	// the store's clock, in no order. At most MaxGrants sessions may be given. A session
+	// that is not in the result never revives.
 	LiveSessions(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error)
 }
 

@@ -14,10 +14,10 @@ const (
 	sweepEvery   = 5 * time.Second
 )
 
-// Run renews all locks of l at a third of their lease and removes strays, until ctx
-// ends. Then it returns nil. It is called once. Its context should outlive the work
-// that the locks protect: after Run has returned, a lock without Grants is lost as
-// soon as it cannot be trusted any more.
+// Run renews each lock of l each time a third of its lease has passed, and removes
+// strays, until ctx ends. Then it returns nil. It is called once. Its context
+// should outlive the work that the locks protect: after Run has returned, a lock
+// without Grants is lost as soon as it cannot be trusted any more.
 //
 // With Options.Grants it also keeps a session open. When ctx ends, all locks end
 // with a *LostError as their cause, and Run releases them.

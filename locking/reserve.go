@@ -9,8 +9,8 @@ const (
 	DefaultReserve = 5 * time.Second
 	// NeverReserve is the option of a waiter that reserves nothing.
 	NeverReserve time.Duration = -1
-	// Unreserved is the factor between the reservation of a waiter and the time
-	// after it in which younger requests may pass.
+	// Unreserved is how long younger requests may pass a waiter after its
+	// reservation, as a multiple of the reservation.
 	Unreserved = 5
 )
 
@@ -30,8 +30,8 @@ func ReserveOf(option time.Duration) time.Duration {
 // A waiter has its first reservation from its first refusal on. After a reservation,
 // younger conflicting requests may pass for Unreserved times as long. The next
 // refusal then begins a new reservation. So a waiter that is refused again and again
-// blocks others for a sixth of the time. It is granted at the latest in the first
-// reservation in which all its blockers end.
+// blocks others for a sixth of the time. If all locks that block it end during one
+// reservation, it is granted then at the latest.
 func Reserve(until, now time.Time, reserve time.Duration) time.Time {
 	if reserve <= 0 || !until.IsZero() && now.Before(until.Add(Unreserved*reserve)) {
 		return until

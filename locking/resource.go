@@ -34,8 +34,9 @@ const (
 	maxSlots     = 1000
 )
 
-// Resource is a kind and a "/"-separated path. A lock on a resource covers the path
-// and everything beneath it. Resources are comparable. The zero Resource is invalid.
+// Resource is a kind and a "/"-separated path. With grants, a lock on a resource
+// covers the path and everything beneath it. An advisory lock covers only the exact
+// path. Resources are comparable. The zero Resource is invalid.
 type Resource struct {
 	kind Kind
 	path string
@@ -48,8 +49,8 @@ func Path(name string) (Resource, error) { return newResource(KindPath, strings.
 // Slot returns the resource of a semaphore's name.
 func Slot(name string) (Resource, error) { return newResource(KindSlot, strings.Trim(name, "/")) }
 
-// Job returns the resource of a job's own name. Like every name it may contain "/",
-// but no empty, "." or ".." segment.
+// Job returns the resource of a job's own name. The name may contain "/", but no
+// empty, "." or ".." segment.
 func Job(name string) (Resource, error) { return newResource(KindJob, name) }
 
 // OfJob returns what a run of the job locks, in normal form: the given resources
@@ -178,8 +179,8 @@ type Request struct {
 }
 
 // Conflict reports whether the two requests can never be held at the same time. Two
-// slotted requests for one name do not conflict by themselves, because their number
-// decides.
+// slotted requests for one name do not conflict: the number of held slots decides
+// whether another one is granted.
 func Conflict(a, b Request) bool {
 	if !a.Resource.Related(b.Resource) {
 		return false

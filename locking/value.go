@@ -11,8 +11,8 @@ const MaxMemoBytes = 1_000_000
 const MaxValueBytes = MaxMemoBytes + 4096
 
 // CheckValue returns an error that wraps ErrTooLarge if value has more than
-// MaxValueBytes. Backends call it before they send anything, so that all have the
-// same limit, whatever their servers' settings.
+// MaxValueBytes. Backends call it before they send anything, so that no backend
+// accepts a larger value. A server may have a smaller limit.
 func CheckValue(value []byte) error {
 	if len(value) > MaxValueBytes {
 		return fmt.Errorf("%w: found %d bytes, expected at most %d", ErrTooLarge, len(value),

@@ -3,36 +3,39 @@
 // # Commands
 //
 // The package uses add, gets and cas. An advisory lock is added by add, renewed by cas, and removed
-// by a cas with a negative lifetime. So only the item that was compared changes. The commands
-// touch, gat and delete change any owner's item and are never used. Nor is ms of the meta protocol:
-// if a full server (-M) refuses it, it removes the item that another owner has under the key.
+// by a cas with a negative lifetime. A cas changes an item only if it is still the one whose value
+// was compared. The commands touch, gat and delete change any owner's item and are never used. The
+// command ms of the meta protocol is never used either: when a full server (-M) refuses an ms, it
+// also removes the item under the key, even if that has another owner.
 //
 // # Connections
 //
 // Each server has one connection, on which many requests are in flight: requests that are made at
 // the same time are sent together, and the replies have the order of the requests. A new lock needs
-// one request for all its names, and so does its release. gomemcache has one request on a
-// connection at a time, and no contexts.
+// one request to each server that has some of its names, and so does its release. (The client
+// gomemcache is not used here: it sends one request on a connection at a time, and takes no
+// contexts.)
 //
-// The end of a context ends the wait of its caller. A write that may have been sent is then
-// locking.ErrUnclear, and its place among the replies remains. If a reply takes longer than
-// Options.Timeout, the connection ends with all its requests, because later replies wait behind it.
-// The next request opens another connection.
+// The end of a context ends the wait of its caller. The result of a write that may have been sent
+// is then locking.ErrUnclear. The connection still reads the reply and drops it, so that later
+// replies belong to their requests. If a reply takes longer than Options.Timeout, the connection
+// ends with all its requests, because later replies wait behind it. The next request opens another
+// connection.
 //
-// After a server's restart the connection has ended. A request that was sent fails once. It is
-// repeated if it may be. An add may not be repeated: it is locking.ErrUnclear, and the Locker reads
-// the key.
+// When a server restarts, its connection ends, and the requests that were sent on it fail. Reads,
+// renewals and removals are then sent once more on a new connection. An add is not, because it may
+// have taken effect: its result is locking.ErrUnclear, and the Locker reads the key.
 //
 // The version of an item (memcached's CAS id) is used only on the connection on which it was read.
-// After a restart the server counts versions from 1 again, and a version of before could be that of
-// the successor's item. Then the values are compared first. A proxy that hides restarts from its
-// clients weakens this.
+// After a restart the server counts versions from 1 again, so an old version could be that of
+// another owner's item. On another connection the item is therefore read first, and its value
+// compared. A proxy that hides restarts from its clients weakens this.
 //
 // # Servers
 //
 // A full server (-M) also refuses renewals, because cas needs room for the new copy.
-// It still removes. Give memcached more memory than its locks need (about 400 bytes
-// each), and no other users: an eviction frees a lock.
+// It can still remove items. Give memcached more memory than its locks need (about
+// 400 bytes each), and no other users: an eviction frees a lock.
 //
 // The configured list and its order decide which server has a key, as in gomemcache. Replicas with
 // different lists look for one lock on different servers. Fingerprint shows such

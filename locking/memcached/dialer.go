@@ -32,8 +32,9 @@ func (e *DialError) Error() string { return "memcached " + e.Server + ": " + e.E
 // Unwrap returns Err.
 func (e *DialError) Unwrap() error { return e.Err }
 
-// AuthError says that a server requires a user and a password and refused those it
-// got. It contains neither.
+// AuthError says that a server requires a user and a password. Either none are
+// configured, or the server has refused them. It contains neither the user nor the
+// password.
 type AuthError struct {
 	Given bool   // a user and a password are configured
 	Reply string // of the server

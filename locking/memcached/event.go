@@ -16,14 +16,14 @@ const (
 	EventRestarted    EventKind = "restarted"
 	EventFlushed      EventKind = "flushed"
 	EventFlushRefused EventKind = "flush_refused"
-	EventEvicted      EventKind = "evicted"
-	// evicted while memcached moved memory between slab classes
+	EventEvicted      EventKind = "evicted" // items were dropped to make room for others
+	// items were dropped while memcached moved memory between slab classes
 	EventReassigned  EventKind = "reassigned"
-	EventFull        EventKind = "full"
-	EventConnections EventKind = "connections"
-	EventUnsafe      EventKind = "unsafe"    // a setting, when it is first read
-	EventAdvice      EventKind = "advice"    // a setting, when it is first read
-	EventCorrected   EventKind = "corrected" // a setting that was unsafe or advised against
+	EventFull        EventKind = "full"        // items were refused because the server was full
+	EventConnections EventKind = "connections" // connections were refused: there were too many
+	EventUnsafe      EventKind = "unsafe"      // a setting, when it is first read
+	EventAdvice      EventKind = "advice"      // a setting, when it is first read
+	EventCorrected   EventKind = "corrected"   // a setting that was unsafe or advised against
 )
 
 // Event is an event of a server, or the first reading of one of its settings.

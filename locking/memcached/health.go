@@ -23,7 +23,7 @@ const (
 type Health struct {
 	Server string    `json:"server"` // as configured
 	State  State     `json:"state"`
-	Since  time.Time `json:"since,omitzero"`   // since it replies, or does not
+	Since  time.Time `json:"since,omitzero"`   // when it began to reply, or stopped
 	ReadAt time.Time `json:"read_at,omitzero"` // when it was last read
 	Error  string    `json:"error,omitempty"`  // the reason if it is unreachable
 

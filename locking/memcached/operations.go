@@ -140,7 +140,8 @@ func (l *link) read(ctx context.Context, keys []string) ([]foundItem, error) {
 	}
 }
 
-// Renew implements locking.Backend. It may also return locking.ErrFull.
+// Renew implements locking.Backend. A full server (-M) refuses it with
+// locking.ErrFull.
 func (b *Backend) Renew(ctx context.Context, key string, value []byte, ttl time.Duration) error {
 	return b.changeOne(ctx, &change{key: key, value: value, with: value, lifetime: seconds(ttl)})
 }

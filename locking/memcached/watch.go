@@ -16,9 +16,10 @@ type WatchOptions struct {
 	Log   zerolog.Logger
 }
 
-// Watch reads a Backend's servers every few seconds: whether they reply, restarted,
-// were flushed or dropped items, and their settings. It logs each change once. Its
-// methods may be called concurrently.
+// Watch reads the statistics and the settings of a Backend's servers every few
+// seconds. It finds servers that do not reply, restarts, flushes, dropped items and
+// changed settings, and logs each change once. Its methods may be called
+// concurrently.
 type Watch struct {
 	dialer  *dialer
 	timeout time.Duration // of connecting and the reply together

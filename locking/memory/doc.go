@@ -1,6 +1,8 @@
 // Package memory has a Backend and a Grants in the memory of one process. They serve
-// the embedded default, several replicas in one process, and tests.
+// replicas with SQLite and no memcached (the default), programs whose locks are all
+// in one process, and tests.
 //
-// Expiry follows the monotonic clock and is exact, so it is never early. Neither is
-// ever full or unavailable. Their contents end with the process.
+// Items and sessions expire exactly on time, by the monotonic clock. A Backend and a
+// Grants are never full. They are unavailable only to a call whose context has ended.
+// Their contents end with the process.
 package memory

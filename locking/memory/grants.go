@@ -15,8 +15,8 @@ import (
 
 // Grants is a locking.Grants in memory. The cost of a request does not grow with the
 // number of locks. It grows with the number and the depth of the requested resources,
-// and with the number of waiters without a reservation for these and related
-// resources. Its methods may be called concurrently.
+// and with the number of waiters that want these or related resources and have no
+// reservation now. Its methods may be called concurrently.
 type Grants struct {
 	mu       sync.Mutex
 	sessions map[uuid.UUID]*session
