@@ -21,7 +21,7 @@ type BuiltJob struct {
 	// Job has the values of the keys. A zero value stands for the default of its key. In a wait
 	// policy, a Reserve of locking.NeverReserve stands for 0s in a file.
 	Job Job
-	// Mistakes are those that the code which made the job has found. They are reported with all
+	// Mistakes has the mistakes that were found while the job was made. They are reported with all
 	// others.
 	Mistakes []Mistake
 }
@@ -42,7 +42,7 @@ type Mistake struct {
 }
 
 // WithBuiltJobs adds jobs to those of the file. They get the same defaults and checks, and both
-// kinds may depend on each other. Mistakes in them have the job as their place.
+// kinds may depend on each other. The Problem of a mistake in them names the job instead of a file.
 func WithBuiltJobs(jobs ...BuiltJob) Option {
 	return func(o *options) { o.built = append(o.built, jobs...) }
 }
@@ -65,8 +65,9 @@ func NewParams(v any) (Params, error) {
 
 // Build completes and checks a configuration that Go code made: it returns what Parse would return
 // for a file with the same values and jobs. It begins with [Defaults], or with what Load or Parse
-// returned. A zero value in a section means zero. In jobs, in elements of lists and in values of
-// pointers, a zero value stands for the default if the configuration began with Defaults.
+// returned. A zero value in a section means zero. In a job that Go code made, a zero value stands
+// for the default. So it does in other elements of lists and in values of pointers, if the
+// configuration began with Defaults.
 //
 // Build returns all mistakes at once, as *Errors, without lines and columns.
 func Build(config Config, opts ...Option) (*Config, error) {

@@ -16,8 +16,11 @@ type Calendar struct {
 	Name string `yaml:"name"` // unique
 	// Timezone is the zone of dates and times of day; "": the zone of the job.
 	Timezone string `yaml:"timezone"`
-	Exclude  Times  `yaml:"exclude"` // excludes a scheduled time that matches any kind
-	Only     Times  `yaml:"only"`    // excludes a scheduled time that does not match every kind
+	// Exclude excludes a scheduled time that at least one of its kinds of times contains.
+	Exclude Times `yaml:"exclude"`
+	// Only excludes a scheduled time that at least one of its kinds does not contain. A kind
+	// without entries has no effect.
+	Only Times `yaml:"only"`
 
 	// Calendar is the parsed calendar.
 	Calendar *schedule.Calendar `yaml:"-"`

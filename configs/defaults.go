@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// Defaults returns the configuration of an empty file, without the replica's name, which Load and
-// Parse draw.
+// Defaults returns the configuration of an empty file, without the replica's name, which Load,
+// Parse and Build draw.
 func Defaults() Config {
 	return Config{
 		Database: Database{URL: NewSecret("sqlite://holdfast.db"), MaxConnections: 20,

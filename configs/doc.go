@@ -25,8 +25,9 @@
 // unquoted value is parsed again after the expansion, so that it may become a number. A quoted
 // one stays text.
 //
-// A secret key such as database.url has a second form, database.url_file. It names a file that
-// contains the value. Its path is relative to the folder of the configuration.
+// A key whose value is a secret, such as database.url, has a second form, such as
+// database.url_file. That names a file that contains the value. Its path is relative to the folder
+// of the configuration.
 //
 // # Secrets
 //
@@ -37,6 +38,6 @@
 //
 // # Limits of this package
 //
-// This package does not know handlers: Handlers given by WithHandlers check their params. It
-// opens no database, socket or lock.
+// This package does not know the handlers of a program. The option WithHandlers gives it their
+// names and checks the params of jobs with them. It opens no database, socket or lock.
 package configs

@@ -31,7 +31,7 @@ type Config struct {
 	Timezone string `yaml:"timezone"`
 	// MisfireThreshold is how late a firing may start. Jobs can override it.
 	MisfireThreshold time.Duration `yaml:"misfire_threshold" min:"1s" max:"168h"`
-	// CatchUp limits late runs after an outage.
+	// CatchUp limits late runs and runs of backfills.
 	CatchUp CatchUp `yaml:"catch_up"`
 	// Handlers limits what the built-in handlers may do.
 	Handlers BuiltinHandlers `yaml:"handlers"`
@@ -54,8 +54,8 @@ type Config struct {
 
 // Database is the store: history, sessions, claims.
 type Database struct {
-	// URL is sqlite:// with a path, relative to the working directory, or a postgres:// or
-	// postgresql:// URL.
+	// URL is a postgres:// or postgresql:// URL, or sqlite:// and the path of a file. A relative
+	// path begins at the working directory.
 	URL Secret `yaml:"url"`
 	// JobsURL leads to the same PostgreSQL database, with a role for the transactions of jobs that
 	// has fewer permissions. Empty: URL.
@@ -91,14 +91,14 @@ type Replica struct {
 	// and a random suffix. A replica with a configured name ends the previous session of that name
 	// at start.
 	Name string `yaml:"name"`
-	// Drawn reports that the file has no name, so that Load or Parse drew one.
+	// Drawn reports that no name is configured, so that Load, Parse or Build drew one.
 	Drawn bool `yaml:"-"`
 }
 
 // Locking configures the advisory locks, which firings take first.
 type Locking struct {
-	// Memcached is nil if there is no memcached. The advisory locks are then in the memory of the
-	// process with SQLite, and there are none with PostgreSQL.
+	// Memcached is nil if there is no memcached. Then a replica with SQLite has its advisory locks
+	// in memory, and a replica with PostgreSQL has none.
 	Memcached *Memcached `yaml:"memcached"`
 	// Lease is the lifetime of an advisory lock that is not renewed, in whole seconds.
 	Lease time.Duration `yaml:"lease" min:"10s" max:"24h"`
@@ -166,7 +166,7 @@ type Audit struct {
 	Chain bool `yaml:"chain"`
 }
 
-// Status has limits of the status of the cluster.
+// Status has thresholds for the status of the cluster.
 type Status struct {
 	// FailingAfter is the number of failures in a row after which a job is failing.
 	FailingAfter int `yaml:"failing_after" min:"1" max:"20"`
@@ -191,7 +191,7 @@ type Admin struct {
 	OIDC         *OIDC         `yaml:"oidc"`          // nil: none
 	// CookieKeys sign the cookies of sign-ins. The first one signs, all verify.
 	CookieKeys []CookieKey `yaml:"cookie_keys"`
-	// refresh interval of open pages without events
+	// refresh interval of open pages that get no events
 	Refresh time.Duration `yaml:"refresh" min:"5s" max:"1h"`
 }
 
@@ -239,7 +239,8 @@ type Token struct {
 // user.
 type TrustedProxy struct {
 	// Networks are the addresses of the proxy. X-Forwarded-For, X-Forwarded-Proto and X-Request-Id
-	// from other addresses are ignored. A request from there with UserHeader is refused.
+	// from other addresses are ignored, and requests from other addresses with UserHeader are
+	// refused.
 	Networks []netip.Prefix `yaml:"networks"`
 	// UserHeader is the header that names the signed-in user; "": none.
 	UserHeader string `yaml:"user_header"`
@@ -287,7 +288,7 @@ type OIDC struct {
 	Role string `yaml:"role"`
 }
 
-// NoRole is the value of the key role that refuses people.
+// NoRole is the value of OIDC.Role that refuses people who are in none of the groups.
 const NoRole = "none"
 
 // OIDCGroup gives the members of a group a role.
@@ -308,8 +309,8 @@ type ServerTLS struct {
 	KeyFile  string `yaml:"key_file"`
 }
 
-// CatchUp is the maximum number of workers for late runs; 0 is a quarter of all workers, at least
-// one.
+// CatchUp is the maximum number of workers for late runs and runs of backfills together; 0 is a
+// quarter of all workers, at least one.
 type CatchUp struct {
 	Workers int `yaml:"workers" min:"0" max:"10000"`
 }

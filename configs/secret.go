@@ -46,8 +46,8 @@ type Params struct {
 // result.
 func (p Params) JSON() json.RawMessage { return orEmpty(p.value) }
 
-// Secrets returns the texts in JSON that must not be shown: values of variables, and URLs that
-// contain a variable. The caller must not change the result.
+// Secrets returns those texts in the params that must not be shown: values of variables, and URLs
+// that contain a variable. The caller must not change the result.
 func (p Params) Secrets() []string { return p.secrets }
 
 // String returns the params as written.
