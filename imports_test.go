@@ -40,6 +40,7 @@ var onlyIn = map[string][]string{
 	"github.com/robfig/cron/v3":         {"jobs/schedule"},
 	"modernc.org/sqlite":                {"jobs/sqlite"},
 	"github.com/spf13/cobra":            {"internal/cli"},
+	"github.com/schollz/progressbar/v3": {"internal/cli"},
 	"github.com/goccy/go-yaml":          {"configs", "internal/cli"},
 	"github.com/chromedp/chromedp":      nil,
 	"github.com/google/go-cmp":          nil,

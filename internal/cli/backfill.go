@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -18,7 +19,7 @@ import (
 func (c *commandLine) backfillCommand() *cobra.Command {
 	var request operations.BackfillRequest
 	var from, to, key string
-	var dry bool
+	var dry, await bool
 	cmd := c.completes(c.actionCommand(&cobra.Command{
 		Use: "backfill JOB --from TIME", Short: "Run a job for past scheduled times",
 		Args: cobra.ExactArgs(1),
@@ -30,6 +31,11 @@ backfills cancel" ends it.
 
 With --parallel, up to that many runs are under way at once. The job must allow its runs
 to overlap.
+
+With --wait, the command shows the progress and waits until the backfill has ended. The
+exit code is 0 if all its runs succeeded, 2 if one did not, and 3 if the backfill was
+cancelled or stopped. Code 1 means that the command itself failed. To interrupt the
+command does not end the backfill: "scheduler backfills BACKFILL --wait" waits again.
 
 With --dry-run, the command only prints the scheduled times that would get a run, and
 those that would be left out with the reason.`,
@@ -57,6 +63,9 @@ those that would be left out with the reason.`,
 			if err != nil {
 				return withJobAdvice(ctx, in, err, request.Job)
 			}
+			if await {
+				return a.awaitBackfill(ctx, in, b)
+			}
 			return a.printBackfills(b, b)
 		})
 	}), jobsIn)
@@ -65,6 +74,9 @@ those that would be left out with the reason.`,
 	cmd.Flags().IntVar(&request.Parallel, "parallel", 1,
 		"maximum `number` of runs that have not ended")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only print what the backfill would do")
+	cmd.Flags().BoolVar(&await, "wait", false,
+		"wait until the backfill has ended, and exit with a code for its outcome")
+	cmd.MarkFlagsMutuallyExclusive("dry-run", "wait")
 	cmd.Flags().StringVar(&key, "key", "", "idempotency `key`")
 	_ = cmd.MarkFlagRequired("from") // the flag exists
 	return cmd
@@ -102,6 +114,7 @@ func (c *commandLine) printBackfills(value any, backfills ...storage.Backfill) e
 func (c *commandLine) backfillsCommand() *cobra.Command {
 	var filter storage.BackfillFilter
 	var state string
+	var await bool
 	cmd := remotely(&cobra.Command{
 		Use: "backfills [BACKFILL]", Short: "List backfills with their progress, newest first",
 		Args: cobra.MaximumNArgs(1),
@@ -113,7 +126,10 @@ func (c *commandLine) backfillsCommand() *cobra.Command {
 			}
 			return c.withCluster(cmd.Context(), func(in cluster) error {
 				if len(args) == 1 {
-					return c.showBackfill(cmd.Context(), in, args[0])
+					return c.showBackfill(cmd.Context(), in, args[0], await)
+				}
+				if await {
+					return errors.New("--wait: expected a backfill, found none")
 				}
 				list, err := in.Backfills(cmd.Context(), filter)
 				if err != nil {
@@ -126,12 +142,15 @@ func (c *commandLine) backfillsCommand() *cobra.Command {
 	cmd.Flags().StringVar(&filter.Job, "job", "", "only backfills of this `job`")
 	cmd.Flags().StringVar(&state, "state", "", "only backfills in this `state`: active, "+
 		"completed, cancelled or stopped")
+	cmd.Flags().BoolVar(&await, "wait", false,
+		"wait until BACKFILL has ended, and exit as \"scheduler backfill --wait\"")
 	c.completesFlag(cmd, "job", jobsIn)
 	cmd.AddCommand(c.cancelBackfillCommand())
 	return c.completes(cmd, backfillsIn(""))
 }
 
-func (c *commandLine) showBackfill(ctx context.Context, in cluster, text string) error {
+func (c *commandLine) showBackfill(ctx context.Context, in cluster, text string,
+	await bool) error {
 	id, err := backfillID(text)
 	if err != nil {
 		return err
@@ -143,7 +162,48 @@ func (c *commandLine) showBackfill(ctx context.Context, in cluster, text string)
 	if err != nil {
 		return err
 	}
+	if await {
+		return c.awaitBackfill(ctx, in, b)
+	}
 	return c.printBackfills(b, b)
+}
+
+// backfillEvery is the interval in which "backfill --wait" reads the backfill.
+const backfillEvery = time.Second
+
+// awaitBackfill waits until a backfill has ended, and prints it. It goes on while the cluster does
+// not answer, like operations.Operations.Wait.
+func (c *commandLine) awaitBackfill(ctx context.Context, in cluster, b storage.Backfill) error {
+	bar := c.progress("backfill of "+b.Job, b.Times)
+	defer bar.end()
+	for b.State == storage.BackfillActive {
+		bar.set(b.Done())
+		select {
+		case <-ctx.Done():
+		case <-time.After(backfillEvery):
+		}
+		next, err := in.Backfill(ctx, b.ID)
+		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("wait for backfill %s: %w; the backfill goes on", b.ID,
+				context.Cause(ctx))
+		case err == nil:
+			b = next
+		case !errors.Is(err, storage.ErrUnavailable):
+			return fmt.Errorf("wait for backfill %s: %w", b.ID, err)
+		}
+	}
+	bar.end()
+	if err := c.printBackfills(b, b); err != nil {
+		return err
+	}
+	switch {
+	case b.State != storage.BackfillCompleted:
+		return &ExitError{Code: notExecuted}
+	case b.Unsuccessful > 0:
+		return &ExitError{Code: endedBadly}
+	}
+	return nil
 }
 
 func backfillID(text string) (uuid.UUID, error) {

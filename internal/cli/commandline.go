@@ -20,6 +20,7 @@ type commandLine struct {
 	configPath string
 	format     outputFormat
 	out        io.Writer
+	errOut     io.Writer // for notes and progress; nil: none
 	getenv     func(name string) string
 }
 
@@ -34,6 +35,7 @@ func Execute(
 }
 
 func (c *commandLine) execute(ctx context.Context, args []string, errOut io.Writer) error {
+	c.errOut = errOut
 	root := c.rootCommand()
 	root.SetArgs(args)
 	root.SetOut(c.out)

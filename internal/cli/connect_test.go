@@ -116,6 +116,7 @@ func (s servedCluster) token(t *testing.T, token string) string {
 type outcome struct {
 	out, err string
 	code     int
+	notes    string // on standard error, beside err
 }
 
 // perform runs a command line with an environment.
@@ -125,9 +126,9 @@ func perform(t *testing.T, env map[string]string, args ...string) outcome {
 	c := &commandLine{out: &out, getenv: func(name string) string { return env[name] }}
 	err := c.execute(t.Context(), args, &errOut)
 	if err == nil {
-		return outcome{out.String(), "", 0}
+		return outcome{out.String(), "", 0, errOut.String()}
 	}
-	o := outcome{out.String(), err.Error(), 1}
+	o := outcome{out.String(), err.Error(), 1, errOut.String()}
 	var own *ExitError
 	if errors.As(err, &own) {
 		o.code = own.Code

@@ -54,7 +54,7 @@ run is running, and the last 4 KiB of a run that succeeded.`,
 			}
 			return c.withCluster(cmd.Context(), func(in cluster) error {
 				// a store is open by now
-				f := follower{in: in, out: c.out, errOut: cmd.ErrOrStderr(),
+				f := follower{in: in, out: c.out, errOut: c.errOut,
 					answered: c.server == ""}
 				show := f.print
 				if follow {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/configs"
@@ -28,6 +29,11 @@ that replicas do not detect, such as that of a snapshot of the disk.`,
 			config.Database.Migrate = true
 			logging := configs.Log{Level: "info", Format: config.Log.Format}
 			log, _, _ := app.NewLog(logging, os.Stderr)
+			bar := c.progress("migrating the schema", 0)
+			defer bar.end()
+			// The bar and a line of the log cannot share the terminal.
+			log = log.Hook(zerolog.HookFunc(
+				func(*zerolog.Event, zerolog.Level, string) { bar.end() }))
 			store, err := app.OpenStore(cmd.Context(), config, true, log)
 			if err != nil {
 				return err
@@ -43,6 +49,7 @@ that replicas do not detect, such as that of a snapshot of the disk.`,
 				result["tokens"] = raised
 				text += fmt.Sprintf("\nfencing tokens raised from %d to %d", raised.From, raised.To)
 			}
+			bar.end()
 			return c.print(result, text, nil)
 		},
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"io"
 	"os"
 	"strconv"
@@ -13,7 +14,8 @@ import (
 // screen is a pseudoterminal, and what was written to it.
 type screen struct {
 	terminal *os.File
-	written  chan string // gets all of it when terminal is closed
+	parts    chan string // of what was written; closed after terminal
+	read     strings.Builder
 }
 
 // openScreen returns a terminal with so many columns.
@@ -41,21 +43,42 @@ func openScreen(t *testing.T, columns uint16) *screen {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = terminal.Close() })
-	s := &screen{terminal, make(chan string, 1)}
+	s := &screen{terminal: terminal, parts: make(chan string, 1000)}
 	go func() {
-		text, _ := io.ReadAll(master) // ends with an error when terminal is closed
-		s.written <- strings.ReplaceAll(string(text), "\r\n", "\n")
+		defer close(s.parts)
+		for buffer := make([]byte, 4096); ; {
+			n, err := master.Read(buffer)
+			s.parts <- strings.ReplaceAll(string(buffer[:n]), "\r\n", "\n")
+			if err != nil {
+				return // terminal is closed
+			}
+		}
 	}()
 	return s
+}
+
+// await waits until the text was written.
+func (s *screen) await(t *testing.T, text string) {
+	t.Helper()
+	for !strings.Contains(s.read.String(), text) {
+		part, more := <-s.parts
+		if !more {
+			t.Fatalf("got %q, want %q", s.read.String(), text)
+		}
+		s.read.WriteString(part)
+	}
 }
 
 // text closes the terminal and returns what was written to it.
 func (s *screen) text(t *testing.T) string {
 	t.Helper()
-	if err := s.terminal.Close(); err != nil {
+	if err := s.terminal.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		t.Fatal(err)
 	}
-	return <-s.written
+	for part := range s.parts {
+		s.read.WriteString(part)
+	}
+	return s.read.String()
 }
 
 // performOn runs a command line whose output or notes go to a terminal.

@@ -95,13 +95,18 @@ func (t *textTable) widths() (widths []int) {
 // cut cuts the cells of a column to a number of characters, and marks cut cells with an ellipsis.
 func (t *textTable) cut(column, width int) {
 	for _, line := range t.lines {
-		if column >= len(line) {
-			continue
-		}
-		if cell := []rune(line[column]); len(cell) > width {
-			line[column] = strings.TrimRight(string(cell[:width-1]), " ") + "…"
+		if column < len(line) {
+			line[column] = ellipsis(line[column], width)
 		}
 	}
+}
+
+// ellipsis returns the first characters of a longer text, with an ellipsis.
+func ellipsis(text string, width int) string {
+	if all := []rune(text); len(all) > width {
+		return strings.TrimRight(string(all[:width-1]), " ") + "…"
+	}
+	return text
 }
 
 // write writes the table.

@@ -108,7 +108,9 @@ const (
 
 // awaitRun waits until the run has ended, and prints it.
 func (c *commandLine) awaitRun(ctx context.Context, in cluster, id uuid.UUID) error {
+	bar := c.progress(fmt.Sprintf("waiting for run %s", id), 0)
 	run, err := in.Wait(ctx, id)
+	bar.end()
 	if err != nil {
 		return fmt.Errorf("%w; the run goes on", err)
 	}
