@@ -48,8 +48,9 @@ func runMain(o *options) error {
 }
 
 // Replica is one process's part of a cluster: scheduler, locks, store and page. It runs once: a
-// second Run returns ErrHasRun. Its methods may be called concurrently, also while Run opens the
-// replica. But Open, Run and Close must not be called while another of them runs.
+// second Run returns ErrHasRun. Its methods may be called concurrently. But while Open or Close
+// runs, only Admin and Health may be called. Run calls Open if the program has not done so. So a
+// program that uses other methods while Run runs should call Open first.
 type Replica struct {
 	app     *app.Replica
 	options *options

@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -113,44 +112,4 @@ func TestChangedConfigurationIsChecked(t *testing.T) {
 		!strings.Contains(err.Error(), "workers: found -1") {
 		t.Errorf("got %v, want the mistake in workers", err)
 	}
-}
-
-// TestProbesWhileRunOpens calls the methods that probes and requests use while Run opens the
-// replica. The race detector checks the rest.
-func TestProbesWhileRunOpens(t *testing.T) {
-	config, err := configs.Parse("holdfast.yaml", []byte(`
-database: {url: "sqlite://`+filepath.ToSlash(filepath.Join(t.TempDir(), "test.db"))+`"}
-replica: {name: a}
-admin: {listen: "127.0.0.1:0"}
-jobs: [{name: hello, handler: greet}]
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	greet := jobs.Handle("greet", func(context.Context, *jobs.Run, struct{}) error { return nil })
-	replica, err := holdfast.New(holdfast.WithConfig(config), holdfast.WithHandlers(greet),
-		holdfast.WithLog(zerolog.Nop(), nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := replica.Ready(t.Context()); err == nil {
-		t.Error("a replica that is not open is ready")
-	}
-	stop := running(replica)
-	defer func() {
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-	}()
-	for t.Context().Err() == nil {
-		ready := replica.Ready(t.Context()) == nil
-		if ready && replica.AdminAddr() == "" {
-			t.Error("address of the page of a ready replica: got none")
-		}
-		if ready && replica.Operations() != nil {
-			return
-		}
-		runtime.Gosched()
-	}
-	t.Error("replica never became ready")
 }

@@ -54,13 +54,6 @@ func pageStates() []galleryState {
 			"evicted 4 entries", "evictions is on", ": start it with -M",
 			"idle_timeout is 60", "connect: connection refused", ">unknown<",
 		}},
-		{name: "databases", options: withDatabases(), path: "/replicas", has: []string{
-			`Databases of jobs <span class="count">as <bdi>replica-1</bdi> sees them`,
-			`<bdi class="name">marts</bdi>`, `<span class="badge available">available</span>`,
-			`<span class="badge unavailable">unavailable</span>`, "connect: connection refused<",
-			"Its jobs wait or are skipped.", "not checked yet<",
-			"Database warehouse",
-		}},
 		{name: "drift", options: drifting(), has: []string{
 			"two different cron tables",
 			"rollup-sales: replica-1 and replica-4 have an older definition",

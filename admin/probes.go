@@ -13,8 +13,8 @@ func (s probes) healthz(w http.ResponseWriter, _ *http.Request) {
 	pages.WritePlain(w, http.StatusOK, "ok")
 }
 
-// readyz reports whether this replica can start runs, or why not, and the databases of jobs. Only
-// known identities get reasons and databases, because they may name servers.
+// readyz reports whether this replica can start runs, or why not. The reason may name servers, so
+// only known identities get it.
 func (s probes) readyz(w http.ResponseWriter, r *http.Request) {
 	if err := s.Local.CheckReady(r.Context()); err != nil {
 		line := "not ready"
@@ -24,27 +24,7 @@ func (s probes) readyz(w http.ResponseWriter, r *http.Request) {
 		pages.WritePlain(w, http.StatusServiceUnavailable, line)
 		return
 	}
-	text := "ready"
-	if _, known := s.Guard.Identify(r); known {
-		text += s.databaseLines()
-	}
-	pages.WritePlain(w, http.StatusOK, text)
-}
-
-// databaseLines returns a line for each database of jobs. A replica is ready also while one of them
-// is unavailable, because only its jobs do not start.
-func (s probes) databaseLines() (lines string) {
-	view := s.Local.JobDatabases()
-	if view == nil {
-		return ""
-	}
-	for _, d := range view.Databases {
-		lines += "\ndatabase " + d.Name + ": " + d.State()
-		if d.Err != nil {
-			lines += ": " + d.Reason()
-		}
-	}
-	return lines
+	pages.WritePlain(w, http.StatusOK, "ready")
 }
 
 // metrics serves Prometheus. It contains names of jobs and resources, so it requires an identity.

@@ -38,8 +38,7 @@ func (s clusterPages) replicasPage(w http.ResponseWriter, r *http.Request) {
 			return v, err
 		},
 		Complete: func(v *replicasView, f *pages.Frame) {
-			v.Memcached, v.Databases = s.Local.Memcached(), s.Local.JobDatabases()
-			v.ServedBy = f.ServedBy
+			v.Memcached, v.ServedBy = s.Local.Memcached(), f.ServedBy
 		},
 	})
 }
@@ -49,7 +48,6 @@ type replicasView struct {
 	Replicas  []Replica
 	Drift     []storage.JobDrift // jobs whose definitions differ between live replicas
 	Memcached *MemcachedView
-	Databases *cluster.DatabasesView // of jobs
 	ServedBy  cluster.ServedBy
 }
 

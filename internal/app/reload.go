@@ -47,7 +47,7 @@ func (r *Replica) reload(load func() (*configs.Config, error), by storage.Action
 	error) {
 	r.reloading.Lock()
 	defer r.reloading.Unlock()
-	if r.parts.Load() == nil {
+	if r.scheduler == nil {
 		return reloaded{}, fmt.Errorf("reload: %w", ErrNotOpen)
 	}
 	next, err := load()

@@ -84,9 +84,6 @@ type Replica struct {
 	lifetime   context.Context      // ends with ErrStopped when Run returns after Open
 	end        context.CancelCauseFunc
 
-	// What Open has made, for calls from other goroutines; nil before Open has succeeded.
-	parts atomic.Pointer[opened]
-	// The same for Open and Run, which alone may use it.
 	opened
 }
 
@@ -179,10 +176,7 @@ func (r *Replica) Open(ctx context.Context) (err error) {
 		if err != nil {
 			r.close()
 			r.opened = opened{} // the next Open must not use closed parts
-			return
 		}
-		parts := r.opened
-		r.parts.Store(&parts)
 	}()
 	config := r.config.Load()
 	for _, step := range []func(context.Context, *configs.Config) error{
@@ -199,19 +193,18 @@ func (r *Replica) Open(ctx context.Context) (err error) {
 // AdminAddr returns the page's address, host:port, once Open has succeeded. It returns "" if the
 // configuration has no page.
 func (r *Replica) AdminAddr() string {
-	if parts := r.parts.Load(); parts != nil && parts.page != nil {
-		return parts.page.Addr()
+	if r.page == nil {
+		return ""
 	}
-	return ""
+	return r.page.Addr()
 }
 
 // Ready returns nil if the replica can start runs now, else the reason why not.
 func (r *Replica) Ready(ctx context.Context) error {
-	parts := r.parts.Load()
-	if parts == nil {
+	if r.scheduler == nil {
 		return fmt.Errorf("%w: it is not open", engine.ErrNotReady)
 	}
-	return parts.scheduler.Ready(ctx)
+	return r.scheduler.Ready(ctx)
 }
 
 // stop is the end of Run.
@@ -246,12 +239,7 @@ func (r *Replica) Health() error {
 
 // Operations returns the actions of operators, once Open has succeeded; nil before. They need only
 // the store, so they work whether or not the replica runs.
-func (r *Replica) Operations() *operations.Operations {
-	if parts := r.parts.Load(); parts != nil {
-		return parts.operations
-	}
-	return nil
-}
+func (r *Replica) Operations() *operations.Operations { return r.operations }
 
 // ErrNoPostgres is the error of a method that needs PostgreSQL.
 var ErrNoPostgres = errors.New("the store is not PostgreSQL")
@@ -260,16 +248,15 @@ var ErrNoPostgres = errors.New("the store is not PostgreSQL")
 // ErrNotOpen before Open, and ErrNoPostgres with SQLite.
 func (r *Replica) TriggerTx(ctx context.Context, tx pgx.Tx, a storage.Action,
 	request storage.TriggerRequest) (storage.Triggered, error) {
-	parts := r.parts.Load()
 	switch {
-	case parts == nil:
+	case r.operations == nil:
 		return storage.Triggered{}, fmt.Errorf("trigger job %s: %w", request.Job, ErrNotOpen)
-	case parts.store.Postgres == nil:
+	case r.store.Postgres == nil:
 		return storage.Triggered{}, fmt.Errorf("trigger job %s: %w", request.Job, ErrNoPostgres)
 	}
-	return parts.operations.TriggerBy(ctx, a, request, func(ctx context.Context, a storage.Action,
+	return r.operations.TriggerBy(ctx, a, request, func(ctx context.Context, a storage.Action,
 		request storage.TriggerRequest) (storage.Triggered, error) {
-		return parts.store.Postgres.TriggerTx(ctx, tx, a, request)
+		return r.store.Postgres.TriggerTx(ctx, tx, a, request)
 	})
 }
 
@@ -322,7 +309,6 @@ func (r *Replica) Run(ctx context.Context) (err error) {
 
 // Close closes the parts that Open has made. The replica may be opened again.
 func (r *Replica) Close() {
-	r.parts.Store(nil)
 	r.close()
 	r.opened = opened{}
 }

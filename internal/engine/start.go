@@ -65,6 +65,7 @@ func (s starter) ask(stop context.Context, f *firing, apart bool) (storage.Start
 	request := storage.StartRequest{
 		Run: f.run, Firing: f.Firing, Version: f.startVersion(), Attempt: f.attempt,
 		Requests: f.entry.requests, WaitSince: f.since, Reserve: f.entry.ReserveTime(),
+		New: f.adopted == uuid.Nil && !f.written,
 	}
 	var stopped time.Time
 	for unknown := false; ; {
@@ -72,7 +73,11 @@ func (s starter) ask(stop context.Context, f *firing, apart bool) (storage.Start
 			sessionCall[storage.StartRequest]{f.session.ID, request}, apart)
 		apart = errors.Is(err, storage.ErrRowHeld)
 		unknown = unknown || !apart
+		request.New = false
 		switch {
+		case err == nil && result.Outcome == storage.StartUndecided:
+			unknown = false
+			continue
 		case err == nil, f.session.Context().Err() != nil:
 			return result, err
 		case !errors.Is(err, storage.ErrUnavailable):

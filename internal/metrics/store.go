@@ -43,6 +43,9 @@ func (s *store) Start(ctx context.Context, session uuid.UUID,
 	defer s.timed("start", time.Now(), &err)
 	results, err = s.inner.Start(ctx, session, requests)
 	for _, r := range results {
+		if r.Outcome == storage.StartUndecided {
+			continue // the next request for the run decides
+		}
 		s.metrics.starts.WithLabelValues(outcomeOf(r)).Inc()
 	}
 	return results, err

@@ -28,7 +28,7 @@ func TestAbandonedRunsLeaveNothing(t *testing.T) {
 	if _, err := s.a.Start(t.Context(), stays, []storage.StartRequest{holder}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.a.Start(t.Context(), leaves, []storage.StartRequest{waits}); err != nil {
+	if _, err := s.a.Start(t.Context(), leaves, []storage.StartRequest{again(waits)}); err != nil {
 		t.Fatal(err)
 	}
 	if n := query[int](s, "SELECT count(*) FROM holdfast.wants"); n == 0 {

@@ -124,30 +124,45 @@ func TestCancelIsRetriedWhenItsRunStartsToWait(t *testing.T) {
 	}
 }
 
-// A start decides on a firing that it has written before a pause as if the pause came later.
-func TestPauseDuringAStartLeavesNoRun(t *testing.T) {
-	s := newHarness(t)
-	session := s.session(s.a, "a")
-	r := request(t, "job", "orders")
-	s.fences("table:public", "table:public/orders")
-	tx, err := s.b.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tx.Rollback(context.Background()) //nolint:errcheck // after the test it does not matter
-	if _, err := tx.Exec(t.Context(), "SELECT FROM holdfast.fences FOR UPDATE"); err != nil {
-		t.Fatal(err)
-	}
-	done := s.start(s.a, session, r)
-	awaitWaiting(s, "a", done) // its run is written
-	if _, err := s.b.Pause(t.Context(), operator,
+// A start decides on a firing that it is writing as if the pause came later.
+func TestPauseDuringAStart(t *testing.T) {
+	eachWay(t, func(t *testing.T, ask way) {
+		s := newHarness(t)
+		session := s.session(s.a, "a")
+		resume := s.pause("a", "holdfast.runs", "INSERT", "true")
+		done := s.start(s.a, session, ask(request(t, "job", "orders")))
+		awaitWaiting(s, "a", done)
+		s.pauseAll()
+		resume()
+		s.expect(done, storage.StartGranted)
+	})
+}
+
+// A pause that comes while a start waits for a fence holds the start back.
+func TestPauseBeforeAStartWritesLeavesNoRun(t *testing.T) {
+	eachWay(t, func(t *testing.T, ask way) {
+		s := newHarness(t)
+		session := s.session(s.a, "a")
+		r := ask(request(t, "job", "orders"))
+		s.fences("table:public", "table:public/orders")
+		release := s.lockFences(s.b)
+		done := s.start(s.a, session, r)
+		awaitWaiting(s, "a", done)
+		s.pauseAll()
+		release()
+		s.expect(done, storage.StartPaused)
+		if n := query[int](s, "SELECT count(*) FROM holdfast.runs"); n != 0 {
+			t.Errorf("%d runs of a paused job, want none", n)
+		}
+	})
+}
+
+func (s *harness) pauseAll() {
+	s.t.Helper()
+	if _, err := s.b.Pause(s.t.Context(), operator,
 		storage.Target{Kind: storage.TargetAll}); err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	s.expect(done, storage.StartGranted)
 }
 
 // Both update the one row of meta, after other locks.

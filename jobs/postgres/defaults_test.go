@@ -1,11 +1,9 @@
 package postgres
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
-	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -27,34 +25,20 @@ func TestStartsExcludeUnderAnyDefaultIsolation(t *testing.T) {
 	s.expect(second, storage.StartBlocked)
 }
 
-func TestRunOfASessionThatExpiresInsideAStartIsAdopted(t *testing.T) {
-	s := newHarness(t)
-	session, successor := s.session(s.b, "b"), s.session(s.a, "a")
-	s.granted(s.a, successor, request(t, "earlier", "orders"))
-	tx, err := s.a.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tx.Rollback(context.Background()) //nolint:errcheck // after the test it does not matter
-	if _, err := tx.Exec(t.Context(), "SELECT FROM holdfast.fences FOR UPDATE"); err != nil {
-		t.Fatal(err)
-	}
-	s.exec("UPDATE holdfast.sessions SET expires_at = clock_timestamp() + interval '1 second' "+
-		"WHERE id = $1", session)
-	r := request(t, "late", "orders")
-	late := s.start(s.b, session, r)
-	awaitWaiting(s, "b", late)
-	s.exec("SELECT pg_sleep(extract(epoch FROM expires_at - clock_timestamp()) + 0.01) FROM "+
-		"holdfast.sessions WHERE id = $1", session)
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	s.expect(late, storage.StartNotLive)
-	if _, err := s.a.Sweep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	adopted, err := s.a.Adopt(t.Context(), successor, jobstest.Adoption(nil, 10, "late"))
-	if err != nil || len(adopted) != 1 || adopted[0].ID != r.Run {
-		t.Errorf("adopted %+v, %v", adopted, err)
-	}
+func TestStartOfASessionThatExpiresAtAFenceLeavesNoRun(t *testing.T) {
+	eachWay(t, func(t *testing.T, ask way) {
+		s := newHarness(t)
+		session, successor := s.session(s.b, "b"), s.session(s.a, "a")
+		s.fences("table:public", "table:public/orders")
+		release := s.lockFences(s.a)
+		s.exec("UPDATE holdfast.sessions SET expires_at = clock_timestamp() + "+
+			"interval '1 second' WHERE id = $1", session)
+		late := s.start(s.b, session, ask(request(t, "late", "orders")))
+		awaitWaiting(s, "b", late)
+		s.exec("SELECT pg_sleep(extract(epoch FROM expires_at - clock_timestamp()) + 0.01) "+
+			"FROM holdfast.sessions WHERE id = $1", session)
+		release()
+		s.expect(late, storage.StartNotLive)
+		s.granted(s.a, successor, request(t, "late", "orders"))
+	})
 }

@@ -24,14 +24,22 @@
 // tokens, so that the table does not bloat. A sweep deletes a fence after an hour unless it is
 // locked. If a start finds that one of its fences is gone, it begins again.
 //
+// A start decides in two ways. Most firings are new, and nothing refuses them: one statement
+// (startNew) inserts such a run as running, with its claim and grants. All other requests take
+// several statements, which insert the run as waiting first. The caller sends a new request that
+// startNew leaves undecided a second time. So each start is one transaction, and a failed one
+// leaves nothing behind.
+//
 // Each step of a start is a statement of its own. All are sent in one round trip as one implicit
 // transaction. So if a replica is paused after it has sent them, PostgreSQL commits them and
 // releases their locks.
 //
 // All transactions lock in one order: keys of actions, backfills, sessions, new fences, waiting
-// runs, fences, claims, runs, each sorted by key in byte order. A Start holds its session FOR KEY
-// SHARE until it commits, and a session is ended only under FOR UPDATE. So an ended session has
-// no start under way, and another replica can adopt its waiting runs.
+// runs, fences, claims, runs, each sorted by key in byte order. A start inserts its runs after it
+// has locked the fences, because an insert of a run waits for another insert of its firing. A
+// Start holds its session FOR KEY SHARE until it commits, and a session is ended only under FOR
+// UPDATE. So an ended session has no start under way, and another replica can adopt its waiting
+// runs.
 //
 // The active definitions follow from the definitions that sessions have (session_jobs). Both change
 // in one transaction under an advisory lock of PostgreSQL, not one in memcached. Such a transaction

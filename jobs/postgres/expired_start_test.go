@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"context"
 	"errors"
 	"testing"
 
@@ -19,25 +18,31 @@ import (
 func TestRunOfASessionThatExpiresWithinItsStartIsAdopted(t *testing.T) {
 	s := newHarness(t)
 	session, successor := s.session(s.a, "a"), s.session(s.b, "b")
-	s.granted(s.b, successor, request(t, "earlier", "orders")) // the fence exists
-	s.exec("DELETE FROM holdfast.grants")
-	tx, err := s.b.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tx.Rollback(context.Background()) //nolint:errcheck // after the test it does not matter
-	if _, err := tx.Exec(t.Context(), "SELECT FROM holdfast.fences FOR UPDATE"); err != nil {
-		t.Fatal(err)
-	}
-	late := request(t, "late", "orders")
+	resume := s.pause("a", "holdfast.runs", "INSERT", "true")
+	late := again(request(t, "late", "orders"))
 	done := s.start(s.a, session, late)
-	awaitWaiting(s, "a", done) // its run is written
+	awaitWaiting(s, "a", done) // it has found its session live
 	s.expire(session)
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	resume()
 	s.expect(done, storage.StartNotLive)
 	s.expectAdopted(successor, late)
+}
+
+// A start that runs new firings at once leaves nothing behind, or a run with its claim.
+func TestNewRunOfASessionThatExpiresWithinItsStart(t *testing.T) {
+	s := newHarness(t)
+	session := s.session(s.a, "a")
+	resume := s.pause("a", "holdfast.runs", "INSERT", "true")
+	late := request(t, "late", "orders")
+	done := s.start(s.a, session, late)
+	awaitWaiting(s, "a", done)
+	s.expire(session)
+	resume()
+	s.expect(done, storage.StartGranted)
+	if swept, err := s.b.Sweep(t.Context()); err != nil || len(swept.Lost) != 1 ||
+		swept.Lost[0].ID != late.Run {
+		t.Fatalf("sweep: %+v, %v, want the run lost", swept, err)
+	}
 }
 
 // The same holds for a note.

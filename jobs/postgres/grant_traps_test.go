@@ -742,34 +742,36 @@ func (s *harness) awaitTransaction(application string, done <-chan bool) {
 // A fence may be deleted between the statement that has found it and the one that locks it, while
 // another transaction has added it again and locked it.
 func TestGrantNoticesAFenceDeletedMeanwhile(t *testing.T) {
-	for name, c := range map[string]struct {
-		table string // at which it pauses after its look for the fence
-		ask   func(s *harness) <-chan bool
-	}{
-		"by a lock": {"holdfast.fences", func(s *harness) <-chan bool {
+	start := func(ask way) func(s *harness) <-chan bool {
+		return func(s *harness) <-chan bool {
 			held := make(chan bool, 1)
-			done := s.grant(s.b, s.locks(s.b, "b"), lockRequest(t, "path:a", "path:new"))
-			go func() { got := <-done; held <- got.err == nil && got.results[0].Token != 0 }()
-			return held
-		}},
-		"by a run": {"holdfast.runs", func(s *harness) <-chan bool {
-			held := make(chan bool, 1)
-			r := request(t, "job", "orders")
-			r.Requests = lockRequest(t, "path:a").Requests
+			r := ask(request(t, "job"))
+			r.Requests = lockRequest(t, "path:a", "path:new").Requests
 			done := s.start(s.b, s.session(s.b, "b"), r)
 			go func() {
 				got := <-done
 				held <- got.err == nil && got.results[0].Outcome == storage.StartGranted
 			}()
 			return held
-		}},
+		}
+	}
+	for name, ask := range map[string]func(s *harness) <-chan bool{
+		"by a lock": func(s *harness) <-chan bool {
+			held := make(chan bool, 1)
+			done := s.grant(s.b, s.locks(s.b, "b"), lockRequest(t, "path:a", "path:new"))
+			go func() { got := <-done; held <- got.err == nil && got.results[0].Token != 0 }()
+			return held
+		},
+		"by a new run": start(func(r storage.StartRequest) storage.StartRequest { return r }),
+		"by a run":     start(again),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newHarness(t)
 			s.fences("path:a")
 			s.exec("UPDATE holdfast.fences SET added_at = now() - interval '61 minutes'")
-			resume := s.pause("b", c.table, "INSERT", "true")
-			late := c.ask(s)
+			// after its look for the fences
+			resume := s.pause("b", "holdfast.fences", "INSERT", "true")
+			late := ask(s)
 			awaitWaiting(s, "b", late)
 			if _, err := s.a.Grants().Sweep(t.Context()); err != nil {
 				t.Fatal(err)

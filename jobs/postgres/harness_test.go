@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -229,7 +230,7 @@ func (s *harness) expire(session uuid.UUID) {
 
 var testScheduledAt = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// request is a start of the job at testScheduledAt with exclusive tables.
+// request is a first start of the job at testScheduledAt with exclusive tables.
 func request(t testing.TB, job string, tables ...string) storage.StartRequest {
 	t.Helper()
 	var requests []locking.Request
@@ -247,8 +248,46 @@ func request(t testing.TB, job string, tables ...string) storage.StartRequest {
 	return storage.StartRequest{
 		Run: uuid.New(), Firing: storage.Firing{Job: job, ScheduledAt: testScheduledAt}, Attempt: 1,
 		Requests: requests, WaitSince: time.Now(),
-		Reserve: time.Hour,
+		Reserve: time.Hour, New: true,
 	}
+}
+
+// again returns the request as the caller sends it the second time.
+func again(r storage.StartRequest) storage.StartRequest {
+	r.New = false
+	return r
+}
+
+// way changes a new request, or leaves it new.
+type way func(storage.StartRequest) storage.StartRequest
+
+// eachWay runs the test with new requests, and with requests as they are sent the second time: the
+// store decides on them by different statements.
+func eachWay(t *testing.T, test func(t *testing.T, ask way)) {
+	for name, ask := range map[string]way{
+		"new": func(r storage.StartRequest) storage.StartRequest { return r }, "again": again,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, ask) })
+	}
+}
+
+// lockFences locks all fences in a transaction, which release ends.
+func (s *harness) lockFences(store *Store) (release func()) {
+	s.t.Helper()
+	tx, err := store.pool.Begin(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	release = sync.OnceFunc(func() {
+		if err := tx.Rollback(context.Background()); err != nil {
+			s.t.Error(err)
+		}
+	})
+	s.t.Cleanup(release)
+	if _, err := tx.Exec(s.t.Context(), "SELECT FROM holdfast.fences FOR UPDATE"); err != nil {
+		s.t.Fatal(err)
+	}
+	return release
 }
 
 type started struct {
@@ -261,7 +300,7 @@ func (s *harness) start(store *Store, session uuid.UUID,
 	requests ...storage.StartRequest) <-chan started {
 	done := make(chan started, 1)
 	go func() {
-		results, err := store.Start(s.t.Context(), session, requests)
+		results, err := jobstest.StartDecided(s.t.Context(), store, session, requests)
 		done <- started{results, err}
 	}()
 	return done
@@ -291,7 +330,8 @@ func (s *harness) expect(done <-chan started, want ...storage.StartOutcome) {
 // granted starts one run and returns it with its token.
 func (s *harness) granted(store *Store, session uuid.UUID, r storage.StartRequest) *jobs.Run {
 	s.t.Helper()
-	results, err := store.Start(s.t.Context(), session, []storage.StartRequest{r})
+	results, err := jobstest.StartDecided(s.t.Context(), store, session,
+		[]storage.StartRequest{r})
 	if err != nil || results[0].Outcome != storage.StartGranted {
 		s.t.Fatalf("start: %+v, %v", results, err)
 	}

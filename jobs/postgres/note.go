@@ -92,8 +92,8 @@ func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []storage.Not
 	err = s.pipeline(ctx, "note", func(b *pgx.Batch) {
 		b.Queue(joinByHash)
 		b.Queue(holdSession, session)
-		b.Queue(insertRuns, append([]any{session}, runColumns(asRequests(notes))...)...)
 		b.Queue(lockWaits, columns[0])
+		b.Queue(insertRuns, append([]any{session}, runColumns(asRequests(notes))...)...)
 		b.Queue(applyNotes, append([]any{session}, columns...)...)
 		place := make(map[uuid.UUID]int, len(notes))
 		for i, n := range notes {

@@ -25,7 +25,7 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"lockFencesShare", planByHash, lockFencesShare},
 		{"insertStarts", planByHash, insertStarts},
 		{"lockWaitingRuns", planByHash, lockWaitingRuns},
-		{"admit", planByHash, admit}, {"startOutcomes", planByHash, startOutcomes},
+		{"startNew", planByHash, startNew}, {"admit", planByHash, admit}, {"startOutcomes", planByHash, startOutcomes},
 		{"applyNotes", planByHash, applyNotes}, {"noteOutcomes", planByHash, noteOutcomes},
 		{"lockClaims", planByHash, lockClaims}, {"finishRuns", planByHash, finishRuns},
 		{"finishOutcomes", planByHash, finishOutcomes},

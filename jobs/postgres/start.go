@@ -196,31 +196,53 @@ LEFT JOIN LATERAL (
     WHERE r.state = 'waiting' LIMIT 1) queued ON queued.run <> q.run`
 )
 
-// Start decides on each request in one round trip.
+// Start decides on each request in one round trip. It leaves new requests undecided that startNew
+// does not start.
 func (s *Store) Start(ctx context.Context, session uuid.UUID,
 	requests []storage.StartRequest) ([]storage.StartResult, error) {
 	results := make([]storage.StartResult, len(requests))
 	if len(requests) == 0 {
 		return results, nil
 	}
+	asked := make(resultsByRun, len(requests))
+	for i, r := range requests {
+		asked[r.Run] = &results[i]
+		if r.New {
+			results[i].Outcome = storage.StartUndecided
+		}
+	}
+	fresh, others := splitNew(requests)
 	err := wrap("start", s.sendAgain(ctx, func(b *pgx.Batch) {
-		wanted := wantedBy(requests)
-		all := slices.Concat(wanted...)
+		wanted := slices.Concat(wantedBy(slices.Concat(fresh, others))...)
 		b.Queue(joinByHash)
 		b.Queue(holdSession, session)
-		b.Queue(addFences, fenceNames(all))
-		b.Queue(insertStarts, append([]any{session}, runColumns(requests)...)...)
-		b.Queue(lockWaitingRuns, append([]any{session}, waitColumns(requests)...)...)
-		queueFences(b, all)
-		for _, wave := range waves(wanted) {
-			b.Queue(admit, append([]any{session}, admitColumns(requests, wave)...)...)
+		b.Queue(addFences, fenceNames(wanted))
+		if len(others) > 0 {
+			b.Queue(lockWaitingRuns, append([]any{session}, waitColumns(others)...)...)
 		}
-		queueOutcomes(b, session, requests, results)
+		queueFences(b, wanted)
+		if len(fresh) > 0 {
+			b.Queue(startNew, append([]any{session}, newColumns(fresh)...)...).
+				Query(asked.readNew)
+		}
+		if len(others) > 0 {
+			queueAdmit(b, session, others)
+			b.Queue(startOutcomes, append([]any{session}, outcomeColumns(others)...)...).
+				Query(asked.readOutcomes)
+		}
 	}))
 	if err != nil {
 		return nil, err
 	}
 	return results, nil
+}
+
+// queueAdmit inserts the runs that do not exist and decides on all, in their order.
+func queueAdmit(b *pgx.Batch, session uuid.UUID, requests []storage.StartRequest) {
+	b.Queue(insertStarts, append([]any{session}, runColumns(requests)...)...)
+	for _, wave := range waves(wantedBy(requests)) {
+		b.Queue(admit, append([]any{session}, admitColumns(requests, wave)...)...)
+	}
 }
 
 // wantedBy returns the resources of each request.
@@ -325,27 +347,28 @@ func admitColumns(requests []storage.StartRequest, locked_waits []int) []any {
 	return append(append([]any{ids, sinces, attempts}, probeColumns(ids, wanted)...), reserves)
 }
 
-func queueOutcomes(b *pgx.Batch, session uuid.UUID, requests []storage.StartRequest,
-	results []storage.StartResult) {
+// resultsByRun maps the ids of runs to their results.
+type resultsByRun map[uuid.UUID]*storage.StartResult
+
+func outcomeColumns(requests []storage.StartRequest) []any {
 	n := len(requests)
 	ids, names, versions := make([]rawID, n), make([]string, n), make([]int64, n)
 	scheduledTimes, keys, recoveries := make([]time.Time, n), make([]string, n), make([]int, n)
-	place := make(map[uuid.UUID]int, n)
 	for i, r := range requests {
 		ids[i], names[i], versions[i] = r.Run, r.Firing.Job, r.Version
 		scheduledTimes[i], keys[i], recoveries[i] = r.Firing.ScheduledAt, r.Firing.Key,
 			r.Firing.Recovery
-		place[r.Run] = i
 	}
-	b.Queue(startOutcomes, session, ids, names, versions, scheduledTimes, keys, recoveries).
-		Query(func(rows pgx.Rows) error {
-			var row outcomeRow
-			_, err := pgx.ForEachRow(rows, row.fields(), func() (err error) {
-				results[place[row.run]], err = row.result()
-				return err
-			})
-			return err
-		})
+	return []any{ids, names, versions, scheduledTimes, keys, recoveries}
+}
+
+func (a resultsByRun) readOutcomes(rows pgx.Rows) error {
+	var row outcomeRow
+	_, err := pgx.ForEachRow(rows, row.fields(), func() (err error) {
+		*a[row.run], err = row.result()
+		return err
+	})
+	return err
 }
 
 // outcomeRow is a row of startOutcomes.

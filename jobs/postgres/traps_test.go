@@ -30,43 +30,71 @@ func TestAncestorAndDescendantStartedTogetherExclude(t *testing.T) {
 		{"orders", locking.Shared, "public.*"},
 	} {
 		t.Run(fmt.Sprintf("%s %s then %s", c.mode, c.first, c.second), func(t *testing.T) {
-			s := newHarness(t)
-			s.fences("table:public", "table:public/orders")
-			resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
-			earlier := request(t, "first", c.first)
-			earlier.Requests[0].Mode = c.mode
-			first := s.start(s.a, s.session(s.a, "a"), earlier)
-			awaitWaiting(s, "a", first) // granted, not committed
-			second := s.start(s.b, s.session(s.b, "b"), request(t, "second", c.second))
-			awaitWaiting(s, "b", second) // at the fence
-			resume()
-			s.expect(first, storage.StartGranted)
-			s.expect(second, storage.StartBlocked)
+			eachWay(t, func(t *testing.T, ask way) {
+				s := newHarness(t)
+				s.fences("table:public", "table:public/orders")
+				resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
+				earlier := ask(request(t, "first", c.first))
+				earlier.Requests[0].Mode = c.mode
+				first := s.start(s.a, s.session(s.a, "a"), earlier)
+				awaitWaiting(s, "a", first) // granted, not committed
+				second := s.start(s.b, s.session(s.b, "b"), ask(request(t, "second", c.second)))
+				awaitWaiting(s, "b", second) // at the fence
+				resume()
+				s.expect(first, storage.StartGranted)
+				s.expect(second, storage.StartBlocked)
+			})
 		})
 	}
 }
 
 func TestTwoFiringsOfOneBatchOnOneTableExclude(t *testing.T) {
-	s := newHarness(t)
-	done := s.start(s.a, s.session(s.a, "a"), request(t, "one", "orders"),
-		request(t, "two", "sales"), request(t, "three", "orders", "sales"),
-		request(t, "four", "public.*"))
-	s.expect(done, storage.StartGranted, storage.StartGranted, storage.StartBlocked,
-		storage.StartBlocked)
+	eachWay(t, func(t *testing.T, ask way) {
+		s := newHarness(t)
+		done := s.start(s.a, s.session(s.a, "a"), ask(request(t, "one", "orders")),
+			ask(request(t, "two", "sales")), ask(request(t, "three", "orders", "sales")),
+			ask(request(t, "four", "public.*")))
+		s.expect(done, storage.StartGranted, storage.StartGranted, storage.StartBlocked,
+			storage.StartBlocked)
+	})
 }
 
-func TestReplicasInsertTheSameFiringsInOneOrder(t *testing.T) {
+// A new request of a batch does not pass an earlier request that was sent before.
+func TestNewFiringDoesNotPassAnEarlierOneOfItsBatch(t *testing.T) {
 	s := newHarness(t)
-	resume := s.pause("a", "holdfast.runs", "INSERT", "NEW.job = 'two'")
-	first := s.start(s.a, s.session(s.a, "a"), request(t, "one", "orders"),
-		request(t, "two", "sales"))
-	awaitWaiting(s, "a", first) // has inserted one, not two
-	second := s.start(s.b, s.session(s.b, "b"), request(t, "two", "sales"),
-		request(t, "one", "orders"))
+	done := s.start(s.a, s.session(s.a, "a"), again(request(t, "one", "orders")),
+		request(t, "two", "orders"))
+	s.expect(done, storage.StartGranted, storage.StartBlocked)
+}
+
+// The firings want no resource, so no fence orders their starts.
+func TestReplicasInsertTheSameFiringsInOneOrder(t *testing.T) {
+	eachWay(t, func(t *testing.T, ask way) {
+		s := newHarness(t)
+		resume := s.pause("a", "holdfast.runs", "INSERT", "NEW.job = 'two'")
+		first := s.start(s.a, s.session(s.a, "a"), ask(request(t, "one")), ask(request(t, "two")))
+		awaitWaiting(s, "a", first) // has inserted one, not two
+		second := s.start(s.b, s.session(s.b, "b"), ask(request(t, "two")), ask(request(t, "one")))
+		awaitWaiting(s, "b", second)
+		resume()
+		s.expect(first, storage.StartGranted, storage.StartGranted)
+		s.expect(second, storage.StartDuplicate, storage.StartDuplicate)
+	})
+}
+
+// Both ways of a start insert runs when they have locked the fences. If one of them inserted its
+// run before, the two would wait for each other.
+func TestBothWaysOfAStartLockInOneOrder(t *testing.T) {
+	s := newHarness(t)
+	s.fences("table:public", "table:public/orders")
+	resume := s.pause("a", "holdfast.runs", "INSERT", "true")
+	first := s.start(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
+	awaitWaiting(s, "a", first) // has the fence, and has not inserted its run
+	second := s.start(s.b, s.session(s.b, "b"), again(request(t, "job", "orders")))
 	awaitWaiting(s, "b", second)
 	resume()
-	s.expect(first, storage.StartGranted, storage.StartGranted)
-	s.expect(second, storage.StartDuplicate, storage.StartDuplicate)
+	s.expect(first, storage.StartGranted)
+	s.expect(second, storage.StartDuplicate)
 }
 
 func TestSupersededRunCannotCommitDuringATakeover(t *testing.T) {
@@ -220,38 +248,46 @@ func TestStartIsOneRoundTrip(t *testing.T) {
 	session := s.session(s.a, "a")
 	counter := &turns{}
 	traced := openTraced(t, s.url, 1, counter)
-	s.granted(traced, session, request(t, "first", "orders")) // its statements are prepared now
-	counter.batches, counter.queries = 0, 0
-	s.granted(traced, session, request(t, "second", "sales"))
-	if counter.batches != 1 || counter.queries != 0 {
-		t.Errorf("%d batches and %d single statements, want one batch: a replica paused between "+
-			"two holds fences", counter.batches, counter.queries)
+	first := request(t, "first", "orders")
+	s.granted(traced, session, first)
+	waits := request(t, "other", "orders")
+	s.expect(s.start(traced, session, waits), storage.StartBlocked)
+	for name, c := range map[string]struct {
+		request storage.StartRequest
+		want    storage.StartOutcome
+	}{
+		"new":              {request(t, "second", "sales"), storage.StartGranted},
+		"new, a duplicate": {request(t, "first", "orders"), storage.StartDuplicate},
+		"sent again":       {again(first), storage.StartGranted},
+		"waiting":          {again(waits), storage.StartBlocked},
+	} {
+		t.Run(name, func(t *testing.T) {
+			counter.batches, counter.queries = 0, 0 // its statements are prepared
+			s.expect(s.start(traced, session, c.request), c.want)
+			if counter.batches != 1 || counter.queries != 0 {
+				t.Errorf("%d batches and %d single statements, want one batch: a replica paused "+
+					"between two holds fences", counter.batches, counter.queries)
+			}
+		})
 	}
 }
 
 func TestExpiryIsCheckedWhenTheStatementRuns(t *testing.T) {
+	eachWay(t, expireDuringAStart)
+}
+
+func expireDuringAStart(t *testing.T, ask way) {
 	s := newHarness(t)
 	session := s.session(s.b, "b")
-	holder := s.session(s.a, "a")
-	s.granted(s.a, holder, request(t, "earlier", "orders")) // the fence exists
-	s.exec("DELETE FROM holdfast.grants")
-	tx, err := s.a.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tx.Rollback(context.Background()) //nolint:errcheck // after the test it does not matter
-	if _, err := tx.Exec(t.Context(), "SELECT FROM holdfast.fences FOR UPDATE"); err != nil {
-		t.Fatal(err)
-	}
+	s.fences("table:public", "table:public/orders")
+	release := s.lockFences(s.a)
 	s.exec("UPDATE holdfast.sessions SET expires_at = clock_timestamp() + interval '1 second' "+
 		"WHERE id = $1", session)
-	late := s.start(s.b, session, request(t, "late", "orders"))
+	late := s.start(s.b, session, ask(request(t, "late", "orders")))
 	awaitWaiting(s, "b", late) // inside its transaction, which began in time
 	s.exec("SELECT pg_sleep(extract(epoch FROM expires_at - clock_timestamp()) + 0.01) FROM "+
 		"holdfast.sessions WHERE id = $1", session)
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	release()
 	s.expect(late, storage.StartNotLive)
 }
 
@@ -273,20 +309,22 @@ func TestHeartbeatDoesNotReviveASession(t *testing.T) {
 }
 
 func TestSessionDoesNotEndDuringAStart(t *testing.T) {
-	s := newHarness(t)
-	session := s.session(s.a, "a")
-	resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
-	first := s.start(s.a, session, request(t, "job", "orders"))
-	awaitWaiting(s, "a", first)
-	s.expire(session)
-	if swept, err := s.b.Sweep(t.Context()); err != nil || len(swept.Sessions) != 0 {
-		t.Fatalf("sweep beside a start: %+v, %v", swept, err)
-	}
-	resume()
-	s.expect(first, storage.StartGranted)
-	if swept, err := s.b.Sweep(t.Context()); err != nil || len(swept.Lost) != 1 {
-		t.Fatalf("sweep after the start: %+v, %v", swept, err)
-	}
+	eachWay(t, func(t *testing.T, ask way) {
+		s := newHarness(t)
+		session := s.session(s.a, "a")
+		resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
+		first := s.start(s.a, session, ask(request(t, "job", "orders")))
+		awaitWaiting(s, "a", first)
+		s.expire(session)
+		if swept, err := s.b.Sweep(t.Context()); err != nil || len(swept.Sessions) != 0 {
+			t.Fatalf("sweep beside a start: %+v, %v", swept, err)
+		}
+		resume()
+		s.expect(first, storage.StartGranted)
+		if swept, err := s.b.Sweep(t.Context()); err != nil || len(swept.Lost) != 1 {
+			t.Fatalf("sweep after the start: %+v, %v", swept, err)
+		}
+	})
 }
 
 func TestNULInOutputDoesNotFailTheBatch(t *testing.T) {

@@ -44,6 +44,10 @@ type Firing struct {
 type StartRequest struct {
 	Run    uuid.UUID // made by the caller, the same in every try
 	Firing Firing
+	// New says that this is the first request for the run, which the caller has not adopted. Most
+	// such firings have no run yet, and nothing refuses them: a store may decide on these only, and
+	// leave others with StartUndecided. A wrong value costs time only.
+	New bool
 	// the version of the definition; if another one is active the outcome is StartStale. 0 for
 	// adopted runs: not checked
 	Version  int64
@@ -72,6 +76,9 @@ const (
 	// attempts are never refused by it. Triggered runs are refused only by a drain; runs of
 	// backfills are not triggered runs.
 	StartPaused
+	// StartUndecided says that the store did nothing for a request with New, and that the caller
+	// asks again without New. Only for requests with New.
+	StartUndecided
 )
 
 // StartResult answers a StartRequest.

@@ -10,15 +10,14 @@ import (
 // down. It is shown also while the store does not answer.
 func TestDatabasesInStatus(t *testing.T) {
 	e := healthyEvidence()
-	e.Databases = []JobDatabase{{Name: "archive"}, {Name: "marts", Since: night},
+	e.Databases = []JobDatabase{{Name: "marts"},
 		{Name: "warehouse", Err: errors.New("connection refused"), Since: night}}
 	for _, failure := range []string{"", "no answer"} {
 		e.StoreError = failure
 		status := NewStatus(e)
-		parts := status.Parts[len(status.Parts)-3:]
-		if (parts[0] != StatusPart{"Database archive", Neutral, "not checked yet"}) ||
-			(parts[1] != StatusPart{"Database marts", Neutral, "answers"}) ||
-			(parts[2] != StatusPart{"Database warehouse", Amber, "is not available"}) {
+		parts := status.Parts[len(status.Parts)-2:]
+		if (parts[0] != StatusPart{"Database marts", Neutral, "answers"}) ||
+			(parts[1] != StatusPart{"Database warehouse", Amber, "is not available"}) {
 			t.Errorf("got the parts %+v", parts)
 		}
 		problems := status.Of(KindDatabase)

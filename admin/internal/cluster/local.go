@@ -46,18 +46,6 @@ func (l Local) Memcached() *MemcachedView {
 	return &MemcachedView{SeenBy: l.Replica, Servers: l.Servers.Servers()}
 }
 
-// JobDatabases returns this replica's view of the databases of jobs, or nil if there are none.
-func (l Local) JobDatabases() *DatabasesView {
-	if l.Databases == nil {
-		return nil
-	}
-	all := l.Databases()
-	if len(all) == 0 {
-		return nil
-	}
-	return &DatabasesView{SeenBy: l.Replica, Databases: all}
-}
-
 // Status judges a snapshot. StoreError is why the store did not answer, or "".
 func (l Local) Status(ctx context.Context, p Snapshot, storeError string,
 	slowed []SlowedSignIns) Status {

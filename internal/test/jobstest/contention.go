@@ -149,7 +149,7 @@ func (c *check) lookAtLocks(store storage.Store) error {
 // contendOnce starts and finishes the run, or notes it as skipped.
 func contendOnce(ctx context.Context, w *witness, store storage.Store, session uuid.UUID,
 	r storage.StartRequest, granted *atomic.Int64) error {
-	results, err := store.Start(ctx, session, []storage.StartRequest{r})
+	results, err := StartDecided(ctx, store, session, []storage.StartRequest{r})
 	if err != nil {
 		return err
 	}
@@ -210,8 +210,9 @@ func raceForFirings(c *check) {
 		for i, at := range r.Perm(firings) {
 			batch[at] = request(fmt.Sprint("job", i), 1, table(fmt.Sprint("s/t", i)),
 				shared("read/all"))
+			batch[at].New = n%2 == 0
 		}
-		results, err := store.Start(c.ctx, session, batch)
+		results, err := StartDecided(c.ctx, store, session, batch)
 		if err != nil {
 			c.Errorf("contender %d: %v", n, err)
 			return

@@ -3,6 +3,7 @@ package jobstest
 import (
 	"context"
 	"reflect"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -99,9 +100,10 @@ var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 type check struct {
 	*testing.T
 	Fixture
-	ctx     context.Context
-	adopted map[uuid.UUID][]uuid.UUID // session -> runs that it has adopted
-	began   time.Time
+	ctx         context.Context
+	adopted     map[uuid.UUID][]uuid.UUID // session -> runs that it has adopted
+	startedOnce map[uuid.UUID]bool        // the runs for which the test has requested starts
+	began       time.Time
 }
 
 func newCheck(t *testing.T, f Fixture) *check {
@@ -115,7 +117,8 @@ func newCheck(t *testing.T, f Fixture) *check {
 		return second()
 	})
 	return &check{T: t, Fixture: f, ctx: ctx, adopted: map[uuid.UUID][]uuid.UUID{},
-		began: time.Now()}
+		startedOnce: map[uuid.UUID]bool{},
+		began:       time.Now()}
 }
 
 // must fails the test on an error.
@@ -165,14 +168,55 @@ func request(job string, n int, requests ...locking.Request) storage.StartReques
 		WaitSince: f.ScheduledAt, Reserve: time.Hour}
 }
 
+// start requests a decision on each request, with New in the first request for a run.
 func (c *check) start(session uuid.UUID, requests ...storage.StartRequest) []storage.StartResult {
 	c.Helper()
-	results, err := c.Store.Start(c.ctx, session, requests)
+	results, err := StartDecided(c.ctx, c.Store, session, c.markNew(requests))
 	c.must(err)
 	if len(results) != len(requests) {
 		c.Fatalf("%d requests got %d results", len(requests), len(results))
 	}
 	return results
+}
+
+// markNew sets New in the requests for runs for which the test has requested nothing yet.
+func (c *check) markNew(requests []storage.StartRequest) []storage.StartRequest {
+	requests = slices.Clone(requests)
+	for i := range requests {
+		requests[i].New = !c.startedOnce[requests[i].Run]
+		c.startedOnce[requests[i].Run] = true
+	}
+	return requests
+}
+
+// StartDecided is Start of the store. It asks again, without New, for the requests that the store
+// leaves undecided.
+func StartDecided(ctx context.Context, store storage.Store, session uuid.UUID,
+	requests []storage.StartRequest) ([]storage.StartResult, error) {
+	results, err := store.Start(ctx, session, requests)
+	if err != nil {
+		return nil, err
+	}
+	var again []storage.StartRequest
+	var indexes []int
+	for i, r := range results {
+		if r.Outcome == storage.StartUndecided {
+			request := requests[i]
+			request.New = false
+			again, indexes = append(again, request), append(indexes, i)
+		}
+	}
+	if len(again) == 0 {
+		return results, nil
+	}
+	decided, err := store.Start(ctx, session, again)
+	if err != nil {
+		return nil, err
+	}
+	for i, index := range indexes {
+		results[index] = decided[i]
+	}
+	return results, nil
 }
 
 // granted starts the request and fails the test unless it is granted.

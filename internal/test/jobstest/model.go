@@ -119,7 +119,9 @@ func (m *model) resend(t *rapid.T) {
 }
 
 func (m *model) ask(t *rapid.T, r *modelRun, session uuid.UUID) {
-	results, err := m.c.Store.Start(m.c.ctx, session, []storage.StartRequest{r.StartRequest})
+	request := r.StartRequest
+	request.New = rapid.Bool().Draw(t, "new")
+	results, err := StartDecided(m.c.ctx, m.c.Store, session, []storage.StartRequest{request})
 	if err != nil {
 		t.Fatal(err)
 	}

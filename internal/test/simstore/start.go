@@ -41,6 +41,9 @@ func (s *Store) decide(session uuid.UUID, r storage.StartRequest,
 		facts.Known, facts.Claimed = &known.Run, known.claim != nil
 	}
 	outcome, decided := facts.Outcome(r)
+	if r.New && (decided || known != nil || s.refuses(r, now)) {
+		return storage.StartResult{Outcome: storage.StartUndecided}
+	}
 	switch {
 	case !decided && known != nil:
 		return s.admit(l, known, r, now)
@@ -55,6 +58,12 @@ func (s *Store) decide(session uuid.UUID, r storage.StartRequest,
 		known.wants = nil // no run waits behind it
 	}
 	return storage.StartResult{Outcome: outcome}
+}
+
+// refuses reports whether a conflict refuses a firing that has no run.
+func (s *Store) refuses(q storage.StartRequest, now time.Time) bool {
+	r := &run{Run: rules.NewRun(q.Run, q.Firing, now)}
+	return s.against(r, r.Position(r.Since(q.WaitSince)), q.Requests) != nil
 }
 
 // admit grants the run its requests, or leaves it waiting.
