@@ -88,12 +88,20 @@
 // Handlers run in the bubble too. They may sleep and use timers. A handler that calls a server over
 // the network works, but the clock stands still until the server has answered.
 //
+// # Other databases
+//
+// In [New], each database of the section databases is a SQLite database in memory of its own:
+// [Scheduler.ExecIn] prepares it, [Scheduler.DBOf] returns it, and [Scheduler.OutageOf] makes it
+// unavailable. In [Work], [WithDatabase] says that the job has a Database. [WithFence] lets a
+// handler use package fence in a database of the test.
+//
 // # What a test does not show
 //
 // In a test, a fenced transaction checks the claim in the store of the test before and after the
 // function of the handler. In PostgreSQL, the claim also cannot be deleted while a fenced
 // transaction of the run is open. A test of [Work] has no conflicting transactions at all.
-// docs/guarantees.md says what the real stores guarantee.
+// docs/guarantees.md says what the real stores guarantee. In another database, a test checks the
+// claim too. There, a real run that has lost its claim may commit until a newer run has committed.
 //
 // Replica.TriggerTx returns holdfast.ErrNoPostgres: test it with a replica on PostgreSQL.
 package holdfasttest

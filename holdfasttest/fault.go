@@ -35,3 +35,14 @@ func (s *Scheduler) Outage(d time.Duration) {
 	defer s.store.SetDown(false)
 	s.Advance(d)
 }
+
+// OutageOf makes a database of the section databases unavailable and moves the clock by d. Jobs of
+// that database do not start meanwhile, with reasons.DatabaseUnavailable, and their fenced
+// transactions return an error. Other jobs go on.
+func (s *Scheduler) OutageOf(database string, d time.Duration) {
+	s.t.Helper()
+	down, now := s.database(database), time.Now()
+	down.downSince.Store(&now)
+	defer down.downSince.Store(nil)
+	s.Advance(d)
+}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/attempt"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -66,9 +67,14 @@ func (r *oneRun) Committed(_ *jobs.Run, saved json.RawMessage) {
 	}
 }
 
-// Complete implements storage.TestRuns. It does nothing, because the test store marks the run as
-// complete.
-func (r *oneRun) Complete(context.Context, *jobs.Run) error { return nil }
+// Done implements storage.TestRuns.
+func (r *oneRun) Done(*jobs.Run) (bool, error) { return false, nil }
+
+// Complete implements storage.TestRuns.
+func (r *oneRun) Complete(_ context.Context, run *jobs.Run) error {
+	run.Internal(attempt.NewKey()).Complete(string(jobs.Succeeded))
+	return nil
+}
 
 // written returns how many fenced transactions have committed, and the state that they saved.
 func (r *oneRun) written() (commits int, saved json.RawMessage) {

@@ -3,6 +3,8 @@ package holdfasttest
 import (
 	"context"
 	"database/sql"
+	"maps"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/internal/app"
+	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/internal/test/simstore"
 	"github.com/holdfast-dev/holdfast/jobs/explain"
 	"github.com/holdfast-dev/holdfast/jobs/postgres"
@@ -27,6 +30,7 @@ type Scheduler struct {
 	store     *simstore.Store
 	db        *sql.DB // nil with the transaction of the test
 	tx        pgx.Tx  // nil without
+	databases map[string]*jobDatabase
 	replica   *holdfast.Replica
 	inner     *app.Replica
 	explainer *explain.Explainer
@@ -44,22 +48,30 @@ type Scheduler struct {
 // stops at the end of the test.
 //
 // The fenced transactions of handlers are those of a SQLite database in memory. Prepare it with
-// [Scheduler.Exec], and query it with [Scheduler.DB].
+// [Scheduler.Exec], and query it with [Scheduler.DB]. Each database of the section databases is a
+// SQLite database of its own: see [Scheduler.ExecIn] and [Scheduler.DBOf].
 func New(t testing.TB, options ...holdfast.Option) *Scheduler {
 	t.Helper()
 	requireBubble(t, "New")
 	s := &Scheduler{t: t, store: simstore.New(), db: SQLite(t)}
-	s.start(sqlite.NewTestStore(s.db, storedRuns{s.store}), options)
+	s.start(sqlite.NewTestStore(s.db, storedRuns{s.store}),
+		func(runs storage.TestRuns) (storage.RunStore, *sql.DB) {
+			db := SQLite(t)
+			return sqlite.NewTestStore(db, runs), db
+		}, options)
 	return s
 }
 
 // NewWithTx is [New] for jobs whose handlers need PostgreSQL. Their fenced transactions are
-// savepoints of tx: see [BeginTx] and [WithTx].
+// savepoints of tx: see [BeginTx] and [WithTx]. Those of jobs with a Database are in tx too.
 func NewWithTx(t testing.TB, tx pgx.Tx, options ...holdfast.Option) *Scheduler {
 	t.Helper()
 	requireBubble(t, "NewWithTx")
 	s := &Scheduler{t: t, store: simstore.New(), tx: tx}
-	s.start(postgres.NewTestStore(tx, storedRuns{s.store}), options)
+	runs := postgres.NewTestStore(tx, storedRuns{s.store})
+	s.start(runs, func(others storage.TestRuns) (storage.RunStore, *sql.DB) {
+		return runs.Beside(others), nil
+	}, options)
 	return s
 }
 
@@ -69,13 +81,22 @@ type noAudit struct{}
 // WriteAudit implements storage.AuditWriter.
 func (noAudit) WriteAudit(context.Context, storage.Action, string, string, any) error { return nil }
 
-// start runs the replica until the end of the test, and waits until it is ready.
-func (s *Scheduler) start(runs storage.RunStore, options []holdfast.Option) {
+// start runs the replica until the end of the test, and waits until it is ready. open returns the
+// store of runs in a database of jobs, with that database if there is one.
+func (s *Scheduler) start(runs storage.RunStore,
+	open func(storage.TestRuns) (storage.RunStore, *sql.DB), options []holdfast.Option) {
 	s.t.Helper()
+	s.databases = map[string]*jobDatabase{}
 	log := zerolog.New(zerolog.ConsoleWriter{Out: s.t.Output(), NoColor: true,
 		TimeFormat: time.DateTime}).Level(zerolog.WarnLevel).With().Timestamp().Logger()
 	shared := &app.Shared{Locks: app.InMemory(),
-		Store: app.Storage{Store: s.store, RunStore: runs, Events: noAudit{}}}
+		Store: app.Storage{Store: s.store, RunStore: runs, Events: noAudit{}},
+		Databases: func(name string) engine.Database {
+			d := &jobDatabase{name: name}
+			d.RunStore, d.db = open(newDatabaseRuns(storedRuns{s.store}))
+			s.databases[name] = d
+			return d
+		}}
 	var err error
 	s.replica, s.inner, err = holdfast.ForTest(shared,
 		append([]holdfast.Option{holdfast.WithLog(log, nil)}, options...)...)
@@ -142,6 +163,32 @@ func (s *Scheduler) Exec(statements ...string) {
 	} else {
 		execSQLite(s.t, s.db, statements)
 	}
+}
+
+// DBOf is [Scheduler.DB] for a database of the section databases. An unknown name fails the test.
+func (s *Scheduler) DBOf(database string) *sql.DB {
+	s.t.Helper()
+	return s.database(database).db
+}
+
+// ExecIn is [Scheduler.Exec] for a database of the section databases.
+func (s *Scheduler) ExecIn(database string, statements ...string) {
+	s.t.Helper()
+	if d := s.database(database); d.db != nil {
+		execSQLite(s.t, d.db, statements)
+	} else {
+		execTx(s.t, s.tx, statements)
+	}
+}
+
+func (s *Scheduler) database(name string) *jobDatabase {
+	s.t.Helper()
+	d, known := s.databases[name]
+	if !known {
+		s.t.Fatalf("unknown database %q, expected one of %q", name,
+			slices.Sorted(maps.Keys(s.databases)))
+	}
+	return d
 }
 
 // Advance moves the clock by d, and runs what fires meanwhile. A run that has not ended then goes

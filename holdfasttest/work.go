@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/postgres"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // WorkOption adjusts a call of [Work].
@@ -31,19 +32,61 @@ type work struct {
 	given   jobs.Run
 	timeout time.Duration
 	runs    *oneRun
-	store   storage.RunStore // nil: a SQLite database of its own
+	// store makes the store of the run; nil: a SQLite database of its own
+	store     func(runs storage.TestRuns) storage.RunStore
+	elsewhere bool // the store is another database
+	cluster   uuid.UUID
+	locks     []storage.Lock
 }
 
 // WithTx makes the fenced transactions of the handler savepoints of tx, a transaction on
 // PostgreSQL: see [BeginTx]. The test can prepare data in tx, and query afterwards what the handler
 // has written. Transactions that the handler begins on connections of its own are not part of tx.
 func WithTx(tx pgx.Tx) WorkOption {
-	return func(w *work) { w.store = postgres.NewTestStore(tx, w.runs) }
+	return func(w *work) {
+		w.store = func(runs storage.TestRuns) storage.RunStore {
+			return postgres.NewTestStore(tx, runs)
+		}
+	}
 }
 
 // WithSQLite makes the fenced transactions of the handler transactions of db: see [SQLite].
 func WithSQLite(db *sql.DB) WorkOption {
-	return func(w *work) { w.store = sqlite.NewTestStore(db, w.runs) }
+	return func(w *work) {
+		w.store = func(runs storage.TestRuns) storage.RunStore {
+			return sqlite.NewTestStore(db, runs)
+		}
+	}
+}
+
+// WithDatabase says that the job has a Database: the database of [WithTx] or [WithSQLite] is not
+// the one of the store. run.CompleteInTx then does not end the run, and the functions of packages
+// postgres and sqlite return an error.
+func WithDatabase() WorkOption { return func(w *work) { w.elsewhere = true } }
+
+// WithFence lets the handler use package fence in a database of the test, which needs the tables of
+// [fence.Install]. The run locks the tables in writes and reads. Its transactions are committed.
+//
+// Calls with the same cluster share the rows of the fence: a call with the same scheduled time is a
+// further attempt, and one with a larger token in [WithRun] is a newer run. Take a new id for each
+// test.
+func WithFence(cluster uuid.UUID, writes, reads []string) WorkOption {
+	return func(w *work) {
+		w.t.Helper()
+		w.cluster = cluster
+		var requests []locking.Request
+		for mode, names := range map[locking.Mode][]string{locking.Exclusive: writes,
+			locking.Shared: reads} {
+			for _, name := range names {
+				table, err := locking.Table(name, "public")
+				if err != nil {
+					w.t.Fatal(err)
+				}
+				requests = append(requests, locking.Request{Resource: table, Mode: mode})
+			}
+		}
+		w.locks = storage.LocksOf(requests)
+	}
 }
 
 // WithRun sets the fields of the run that are not zero, such as the scheduled time or the number of
@@ -113,9 +156,17 @@ func newWork(t testing.TB, options []WorkOption) *work {
 		option(w)
 	}
 	if w.store == nil {
-		w.store = sqlite.NewTestStore(SQLite(t), w.runs)
+		WithSQLite(SQLite(t))(w)
 	}
 	return w
+}
+
+// runStore returns the store of the run.
+func (w *work) runStore() storage.RunStore {
+	if !w.elsewhere {
+		return w.store(w.runs)
+	}
+	return &jobDatabase{RunStore: w.store(newDatabaseRuns(w.runs))}
 }
 
 // call calls the handler with these params.
@@ -151,5 +202,6 @@ func (w *work) run(params json.RawMessage) *jobs.Run {
 	tail := output.NewTail(output.Max)
 	log := zerolog.New(zerolog.ConsoleWriter{Out: tail, NoColor: true, TimeFormat: time.TimeOnly}).
 		With().Timestamp().Logger()
-	return run.With(attempt.NewKey(), &storage.Attempt{Store: w.store, Output: tail, Log: log})
+	return run.With(attempt.NewKey(), &storage.Attempt{Store: w.runStore(), Output: tail,
+		Log: log, Cluster: w.cluster, Locks: w.locks})
 }

@@ -129,6 +129,9 @@ func (d *jobDatabase) watch(ctx context.Context) {
 // openDatabases opens the databases of jobs and checks each once, so that the first jobs know which
 // are down. A database that is down is no error.
 func (r *Replica) openDatabases(ctx context.Context, config *configs.Config) error {
+	if r.shared != nil && r.shared.Databases != nil {
+		return nil
+	}
 	var checks sync.WaitGroup
 	defer checks.Wait()
 	for _, name := range slices.Sorted(maps.Keys(config.Databases)) {
@@ -147,6 +150,11 @@ func (r *Replica) openDatabases(ctx context.Context, config *configs.Config) err
 // databasesOfEngine returns the databases of jobs for the scheduler.
 func (r *Replica) databasesOfEngine() engine.Databases {
 	all := engine.Databases{}
+	if r.shared != nil && r.shared.Databases != nil {
+		for name := range r.config.Load().Databases {
+			all[name] = r.shared.Databases(name)
+		}
+	}
 	for _, d := range r.databases {
 		all[d.name] = d
 	}

@@ -57,6 +57,8 @@ type Options struct {
 type Shared struct {
 	Store Storage
 	Locks *LockBackend
+	// Databases returns a database of the section databases; nil: the replica opens them.
+	Databases func(name string) engine.Database
 }
 
 // Replica is one process's part of a cluster: scheduler, locks, store and page. It runs once.

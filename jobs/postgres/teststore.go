@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-dev/holdfast/internal/attempt"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -31,6 +30,11 @@ var _ storage.RunStore = (*TestStore)(nil)
 // NewTestStore returns a store whose fenced transactions are savepoints of tx.
 func NewTestStore(tx pgx.Tx, runs storage.TestRuns) *TestStore {
 	return &TestStore{JobProgress: runs, runs: runs, tx: tx, turn: make(chan struct{}, 1)}
+}
+
+// Beside returns a store of other runs in the same transaction of the test.
+func (s *TestStore) Beside(runs storage.TestRuns) *TestStore {
+	return &TestStore{JobProgress: runs, runs: runs, tx: s.tx, turn: s.turn}
 }
 
 // InTx implements storage.RunStore.
@@ -99,14 +103,14 @@ func rollBackTo(ctx context.Context, point pgx.Tx) error {
 
 func (s *TestStore) completeInTx(ctx context.Context, run *jobs.Run,
 	fn func(tx pgx.Tx) error) error {
+	done, err := s.runs.Done(run)
+	if err != nil || done {
+		return err
+	}
 	if err := s.inTx(ctx, run, fn); err != nil {
 		return err
 	}
-	if err := s.runs.Complete(ctx, run); err != nil {
-		return err
-	}
-	run.Internal(attempt.NewKey()).Complete(string(jobs.Succeeded))
-	return nil
+	return s.runs.Complete(ctx, run)
 }
 
 // saveInTx keeps the state until the fenced transaction commits. In a transaction of the handler's

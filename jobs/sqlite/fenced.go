@@ -112,18 +112,20 @@ func (s *Store) completeInTx(ctx context.Context, run *jobs.Run, fn func(tx *sql
 // access other files, and refuses strings with more than one statement.
 func (s *Store) RunStatements(ctx context.Context, run *jobs.Run,
 	statements []storage.Statement) ([]int64, error) {
-	return runStatements(ctx, run, statements)
+	return runStatements(ctx, run, statements, CompleteInTx)
 }
 
 func runStatements(ctx context.Context, run *jobs.Run,
-	statements []storage.Statement) ([]int64, error) {
+	statements []storage.Statement,
+	complete func(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) error) error,
+) ([]int64, error) {
 	for i, statement := range statements {
 		if err := checkStatement(statement.SQL); err != nil {
 			return nil, fmt.Errorf("statement %d: %w", i+1, err)
 		}
 	}
 	rows := make([]int64, 0, len(statements))
-	err := CompleteInTx(ctx, run, func(tx *sql.Tx) error {
+	err := complete(ctx, run, func(tx *sql.Tx) error {
 		for i, statement := range statements {
 			affected, err := execCounted(ctx, tx, statement)
 			if err != nil {

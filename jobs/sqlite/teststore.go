@@ -8,7 +8,6 @@ import (
 
 	base "modernc.org/sqlite"
 
-	"github.com/holdfast-dev/holdfast/internal/attempt"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -58,7 +57,7 @@ func (s *TestStore) CompleteInTx(ctx context.Context, run *jobs.Run,
 // RunStatements implements storage.RunStore.
 func (s *TestStore) RunStatements(ctx context.Context, run *jobs.Run,
 	statements []storage.Statement) ([]int64, error) {
-	return runStatements(ctx, run, statements)
+	return runStatements(ctx, run, statements, s.completeInTx)
 }
 
 func (s *TestStore) checkClaim(run *jobs.Run) error {
@@ -100,14 +99,14 @@ func (s *TestStore) inTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx)
 
 func (s *TestStore) completeInTx(ctx context.Context, run *jobs.Run,
 	fn func(tx *sql.Tx) error) error {
+	done, err := s.runs.Done(run)
+	if err != nil || done {
+		return err
+	}
 	if err := s.inTx(ctx, run, fn); err != nil {
 		return err
 	}
-	if err := s.runs.Complete(ctx, run); err != nil {
-		return err
-	}
-	run.Internal(attempt.NewKey()).Complete(string(jobs.Succeeded))
-	return nil
+	return s.runs.Complete(ctx, run)
 }
 
 // saveInTx keeps the state until the fenced transaction commits.
