@@ -13,9 +13,8 @@ import (
 // are those of TryAcquire. A *HeldError comes inside a *retry.ExhaustedError, which
 // has the number of tries and their duration.
 //
-// With Options.Grants the longest waiter goes first. Acquire then also waits for a
-// session, at most its TTL in each try, and retries when the grants cannot be
-// reached.
+// With Options.Grants the longest waiter goes first. Acquire then also waits for a session, in each
+// try for at most Options.Session.TTL. It retries when the grants cannot be reached.
 func (l *Locker) Acquire(ctx context.Context, owner Owner, requests []Request,
 	policy retry.Policy) (*Lock, error) {
 	if l.keeper != nil {
@@ -88,10 +87,10 @@ func (l *Locker) stillHeld(ctx context.Context, resource Resource) *HeldError {
 	return nil
 }
 
-// Inspect returns the holder of each resource, as its advisory lock names it. Free
-// resources are left out, and so are locks without an advisory lock (see
-// Options.Restore). Inspect asks each server once. It returns an error that wraps
-// ErrUnavailable when the backend did not reply.
+// Inspect returns the holder of each resource, as its advisory lock names it. Free resources are
+// left out, and so are locks without an advisory lock (see Options.Restore). Inspect asks each
+// server once. If one of them does not reply, it returns no holders and an error that wraps
+// ErrUnavailable.
 func (l *Locker) Inspect(ctx context.Context, resources []Resource) (map[Resource]Holder, error) {
 	if len(resources) == 0 {
 		return nil, nil

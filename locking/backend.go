@@ -10,9 +10,9 @@ import (
 var (
 	// ErrNotStored says that the key exists. Add changed nothing.
 	ErrNotStored = errors.New("key is held")
-	// ErrUnavailable says that the backend did not get the request, so nothing was
-	// changed. From Grants it says only that there was no reply: the call may have
-	// taken effect.
+	// ErrUnavailable says that the backend did not get the request, or that it did not reply to a
+	// Get. So nothing was changed. From Grants it says only that there was no reply: the call may
+	// have taken effect.
 	ErrUnavailable = errors.New("lock backend is unavailable")
 	// ErrUnclear says that the reply was lost. The operation may have taken effect,
 	// or may still do so.
@@ -46,8 +46,8 @@ type Backend interface {
 	// AddAll adds each item like Add, in as few requests as possible. The results have
 	// the order of the items. An item that is not added does not affect the others.
 	AddAll(ctx context.Context, items []Item, ttl time.Duration) []Added
-	// Get returns the values of those keys that exist. It returns ErrUnavailable
-	// when the backend did not reply.
+	// Get returns the values of those keys that exist. If a server of one of the keys does not
+	// reply, Get returns no values and ErrUnavailable.
 	Get(ctx context.Context, keys ...string) (map[string][]byte, error)
 	// Renew sets the key's TTL again if the key holds exactly value. It returns
 	// ErrMissing, ErrNotOwner, ErrFull, ErrUnavailable or ErrUnclear.

@@ -26,15 +26,16 @@
 //
 // The names of a lock are sorted and deduplicated. Each name has a key of its own. One request to
 // each server adds the keys that are free. If another lock holds one of the keys, the added ones
-// are removed. A caller holds nothing while it waits, so there is no deadlock. If two callers
-// want the same names at the same time, each can add one of the keys, and then neither gets the
-// lock. Acquire repeats all these steps by a policy, whose delay should have jitter. Only
-// exclusive requests have an advisory lock, under the exact name.
+// are removed. A caller holds nothing while it waits, so there is no deadlock. If two callers want
+// the same names at the same time, each can add one of the keys, and then neither gets the lock.
+// Acquire repeats all these steps by a policy, whose delay should have jitter. Only exclusive
+// requests have an advisory lock, under the exact name. With grants or Options.Restore, a job's own
+// name has none.
 //
 // The value of an advisory lock is JSON with its holder, and with a nonce that is drawn for each
-// add and never reused. A value is renewed or removed only if it is exactly the stored one. So an
-// old owner cannot change the lock of its successor. If a key has a value that this package did
-// not write, an unknown holder has the lock, and the value is never removed.
+// add and never reused. A value is renewed or removed only if the key still has exactly this value.
+// So an old owner cannot change the lock of its successor. If a key has a value that this package
+// did not write, an unknown holder has the lock, and the value is never removed.
 //
 // If the reply to an add is lost, the process does not know whether the add has taken effect or
 // will do so later. So the value is read back, and the nonces are compared. A value with a nonce of
@@ -95,8 +96,8 @@
 // that first locks the claim, or a system that refuses tokens smaller than the largest that it has
 // seen.
 //
-// ErrHeld means that another holder has the resource. ErrUnavailable and ErrUnclear do not say
-// whether another holder has it.
+// ErrHeld means that another lock holds the resource or, with grants, has waited for it longer.
+// ErrUnavailable and ErrUnclear do not say whether another lock holds it.
 //
 // # Values computed once
 //

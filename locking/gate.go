@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Gate returns true to one caller with the name: the first within ttl, which is a
-// second to 30 days. It returns false only when another call has clearly taken the
-// name. After an error of the backend the outcome is unknown, and the caller must
-// continue as if it had won. So the work behind the gate must tolerate two callers.
+// Gate returns true to one caller with the name: the first within ttl, which is a second to 30
+// days. It returns false and no error only when another call has clearly taken the name. An error
+// of the backend comes with false too, but the outcome is unknown, and the caller must continue as
+// if it had won. So the work behind the gate must tolerate two callers.
 func (l *Locker) Gate(ctx context.Context, name string, ttl time.Duration) (won bool, err error) {
 	if name == "" {
 		return false, fmt.Errorf("%w: a gate needs a name", ErrBadName)

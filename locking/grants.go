@@ -104,8 +104,8 @@ type Grants interface {
 	// OpenSession registers the session, live for its TTL from now. It returns
 	// ErrSessionLost if the ID belongs to a session that has ended or expired.
 	OpenSession(ctx context.Context, s Session) error
-	// Heartbeat extends a live session by its TTL. It returns ErrSessionLost if the
-	// session has ended or expired.
+	// Heartbeat renews a live session: its TTL counts again from now. It returns ErrSessionLost if
+	// the session has ended or expired.
 	Heartbeat(ctx context.Context, session uuid.UUID) (HeartbeatReply, error)
 	// EndSession ends the session and removes its claims and waiters. It returns nil
 	// if there is no such session.

@@ -136,8 +136,9 @@ func (k *Lock) Requests() []Request { return slices.Clone(k.requests) }
 // returns a *LostError if a part of the lock was no longer held, and the errors of
 // the backend. A repeated call returns the same.
 //
-// With Options.Grants it releases the claim first, and returns only the errors of
-// that. If it cannot release the claim, Run does so later.
+// With Options.Grants it releases the claim first. It then returns a *LostError or the error of
+// this release, and no error about advisory locks. If it cannot release the claim, Run does so
+// later.
 func (k *Lock) Release(ctx context.Context) error {
 	k.end(nil)
 	k.work <- struct{}{} // no renewal adds anything after this

@@ -28,25 +28,25 @@ const (
 type Options struct {
 	Namespace string        // the cluster's id, first in every key; 1 to 100 bytes without spaces
 	Lease     time.Duration // 10 s to 24 h, cut to whole seconds
-	// Restore says that the caller's store decides which run may commit. Then the
-	// Locker adds advisory locks for exclusive requests only. It adds a vanished
+	// Restore says that the caller's store decides which run may commit. Then the Locker adds
+	// advisory locks only for exclusive requests, except jobs' own names. It adds a vanished
 	// advisory lock again and reports an event, and the lock continues.
 	Restore bool
 	// Grants, if set, decides on each lock. The Locker then enforces every mode and
 	// the hierarchy, each lock has a token, and all locks end with one session,
 	// which Run keeps open. It implies Restore.
 	Grants Grants
-	// Sessions, if set, reports which sessions are alive, for locks of TryAcquireIn.
-	// The Locker removes advisory locks of dead sessions. It is not used with
-	// Grants, which report the same.
+	// Sessions, if set, reports which sessions are alive, for locks of TryAcquireIn. The Locker
+	// removes advisory locks of dead sessions. With Grants this field is ignored, because the
+	// Grants report the same.
 	Sessions Sessions
 	// Session names this replica to Grants. Each session gets a new ID. Succeeds
 	// applies only to the first one. TTL is 1 s to 24 h, and 0 means 15 s. The
 	// interval of heartbeats is a third of it.
 	Session Session
-	// Reserve is how long a waiter reserves its position before younger requests. 0
-	// means DefaultReserve, and NeverReserve means no reservation. The function
-	// Reserve says when younger requests may pass it.
+	// Reserve is how long a waiter reserves its position, so that no younger request passes it. 0
+	// means DefaultReserve, and NeverReserve means no reservation. The function Reserve says when
+	// younger requests may pass it.
 	Reserve time.Duration
 	Log     zerolog.Logger
 	// OnEvent, if set, is called for each event, from several goroutines. It must

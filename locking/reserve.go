@@ -3,9 +3,9 @@ package locking
 import "time"
 
 const (
-	// DefaultReserve is how long a waiter reserves its position by default. The
-	// default wait policy of a firing waits longer. So a firing outlasts a
-	// reservation and is not skipped because of one.
+	// DefaultReserve is how long a waiter reserves its position by default. By default a firing
+	// waits longer for its locks. So a firing is not skipped because of one reservation of an older
+	// waiter.
 	DefaultReserve = 5 * time.Second
 	// NeverReserve is the option of a waiter that reserves nothing.
 	NeverReserve time.Duration = -1
@@ -27,11 +27,11 @@ func ReserveOf(option time.Duration) time.Duration {
 // end of its last reservation. A new waiter has a zero until. All times are the store's. Every
 // store uses this rule.
 //
-// A waiter has its first reservation from its first refusal on. After a reservation,
-// younger conflicting requests may pass for Unreserved times as long. The next
-// refusal then begins a new reservation. So a waiter that is refused again and again
-// blocks others for a sixth of the time. If all locks that block it end during one
-// reservation, it is granted then at the latest.
+// A waiter has its first reservation from its first refusal on. After a reservation, younger
+// conflicting requests may pass for Unreserved times as long. The next refusal then begins a new
+// reservation. So a waiter that is refused again and again blocks others for a sixth of the time.
+// If all locks that block it end during one of its reservations, its next try in that reservation
+// is granted, because no younger request can take them.
 func Reserve(until, now time.Time, reserve time.Duration) time.Time {
 	if reserve <= 0 || !until.IsZero() && now.Before(until.Add(Unreserved*reserve)) {
 		return until

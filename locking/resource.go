@@ -49,8 +49,8 @@ func Path(name string) (Resource, error) { return newResource(KindPath, strings.
 // Slot returns the resource of a semaphore's name.
 func Slot(name string) (Resource, error) { return newResource(KindSlot, strings.Trim(name, "/")) }
 
-// Job returns the resource of a job's own name. The name may contain "/", but no
-// empty, "." or ".." segment.
+// Job returns the resource of a job's own name. The name may contain "/", but no empty, "." or ".."
+// segment. It is a path like others: locks on the names of the jobs a and a/b exclude each other.
 func Job(name string) (Resource, error) { return newResource(KindJob, name) }
 
 // OfJob returns what a run of the job locks, in normal form: the given resources
@@ -192,9 +192,9 @@ func Conflict(a, b Request) bool {
 	return !(a.Mode == Slotted && b.Mode == Slotted && sameName)
 }
 
-// Normalize returns the requests sorted by key, without repetitions, in a new slice.
-// It returns a *RequestError for a resource in two modes, slots out of range, and
-// more than 1,000 requests. It returns an ErrBadName for a zero resource.
+// Normalize returns the requests sorted by key, without repetitions, in a new slice. It returns a
+// *RequestError for more than 1,000 requests, a resource in two modes, an unknown mode, and slots
+// out of range. It returns an error that wraps ErrBadName for a zero resource.
 func Normalize(requests []Request) ([]Request, error) {
 	if len(requests) > maxRequests {
 		return nil, &RequestError{Problem: fmt.Sprintf("at most %d resources in one lock, found %d",

@@ -21,12 +21,14 @@ const (
 	EventReassigned  EventKind = "reassigned"
 	EventFull        EventKind = "full"        // items were refused because the server was full
 	EventConnections EventKind = "connections" // connections were refused: there were too many
-	EventUnsafe      EventKind = "unsafe"      // a setting, when it is first read
-	EventAdvice      EventKind = "advice"      // a setting, when it is first read
-	EventCorrected   EventKind = "corrected"   // a setting that was unsafe or advised against
+	// a setting is rated Unsafe, at the first reading or since a change
+	EventUnsafe EventKind = "unsafe"
+	// a setting is rated Advice, at the first reading or since a change
+	EventAdvice    EventKind = "advice"
+	EventCorrected EventKind = "corrected" // a setting that was rated Unsafe or Advice is good now
 )
 
-// Event is an event of a server, or the first reading of one of its settings.
+// Event is an event of a server, or the first or a changed rating of one of its settings.
 type Event struct {
 	Kind    EventKind `json:"kind"`
 	At      time.Time `json:"at"`              // when it was read, by this machine's clock
