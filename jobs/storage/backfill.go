@@ -152,10 +152,10 @@ type Backfills interface {
 	//   - It stops the backfill if its job was removed, has another ScheduleKey, or was absent for
 	//     longer than MaxAbsence.
 	//   - It handles the times of the step in their order. It leaves out each time that
-	//     BackfillTaken has. For each other time it adds a waiting run, reasons.Backfill. It
-	//     handles no more times of the step when a time needs a run while Parallel runs have not
-	//     ended, or while the misfire policy has not decided on that time. A later step begins
-	//     there. While the job is paused, it handles no times.
+	//     BackfillTaken has. For each other time it adds a waiting run, reasons.Backfill.
+	//   - It handles only the times before the first one that cannot get its run yet, because
+	//     Parallel runs have not ended or because the misfire policy has not decided on that time.
+	//     A later step begins with that time. While the job is paused, it handles no times.
 	//   - It completes the backfill when all times are handled and all its runs count.
 	//
 	// Any replica may call it. Of concurrent calls with the same After, only one adds runs.
@@ -273,7 +273,7 @@ func (b Backfill) By() string {
 	return Action{Actor: b.CreatedBy, Reason: b.Reason}.By("backfilled")
 }
 
-// ScheduleKey is equal for definitions with equal scheduled times.
+// ScheduleKey identifies the schedule: definitions with equal keys have equal scheduled times.
 func (d Definition) ScheduleKey() string {
 	return d.Zone + " " + cmp.Or(d.Fingerprint, d.Schedule)
 }

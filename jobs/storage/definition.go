@@ -20,9 +20,9 @@ type Definition struct {
 	Hash     string // of everything that decides when and how it is fired
 	Schedule string // for display
 	Zone     string
-	// Fingerprint is equal for equal scheduled times and delays in one zone. The cursor moves when
-	// it changes. If the old or the new Fingerprint is "", the store compares Schedule instead.
-	// History need not return it.
+	// Fingerprint has everything that decides scheduled times and jitter, except the zone: see
+	// schedule.Schedule.Fingerprint. The cursor moves when it changes. If the old or the new
+	// Fingerprint is "", the store compares Schedule instead. History need not return it.
 	Fingerprint string
 	Handler     string
 	Resources   []locking.Request
@@ -59,8 +59,8 @@ type ActiveDefinition struct {
 // its waiting runs end.
 const MaxAbsence = time.Hour
 
-// SessionsKept is how long an ended session is shown. The store keeps the session that ended last
-// for longer, but does not show it: see Span.
+// SessionsKept is how long an ended session is shown. After that the store deletes it. Only the
+// session that ended last is kept without being shown: see Span.
 const SessionsKept = time.Hour
 
 // Define returns the definition of the job. The hash covers everything that decides when and how

@@ -25,8 +25,8 @@ type OpenFiring struct {
 	Ready time.Time
 }
 
-// OpenFirings is the state of a dependent at one point in time. The store may have read the cursors
-// before the scheduled times, but not after them.
+// OpenFirings is the state of a dependent. The store reads the cursors and the scheduled times at
+// one point in time, or the cursors first.
 type OpenFirings struct {
 	CheckedUntil     time.Time                   // the dependent's own cursor
 	ActiveDefinition map[string]ActiveDefinition // of each known dependency

@@ -15,8 +15,8 @@ const (
 
 // MaxFinishBytes is the most text that the requests of one call of Finish may have together.
 // PostgreSQL writes that in a fraction of a second. It is far below the limit of 1 GiB of its
-// protocol and its values. It does not limit a single request, whose state and result have their
-// own limits: MaxSaved and MaxResult.
+// protocol and its values. It does not limit a call with a single request: that has only the limits
+// MaxSaved and MaxResult.
 const MaxFinishBytes = 8 << 20
 
 // text returns the bytes of text in the request.
@@ -25,12 +25,12 @@ func (r FinishRequest) text() int {
 		len(r.Saved)
 }
 
-// Weight returns the request's share of MaxFinishBytes. It is at least MaxFinishBytes/MaxBatch, so
-// at most MaxBatch requests have a total weight of MaxFinishBytes.
+// Weight returns the request's share of MaxFinishBytes. It is at least MaxFinishBytes/MaxBatch. So
+// requests whose total weight is at most MaxFinishBytes are at most MaxBatch requests.
 func (r FinishRequest) Weight() int { return max(r.text(), MaxFinishBytes/MaxBatch) }
 
-// CheckFinishes returns an error that wraps jobs.ErrTooLarge if the requests, or one of them, have
-// more text than a store accepts in one call.
+// CheckFinishes returns an error that wraps jobs.ErrTooLarge if a request exceeds MaxSaved or
+// MaxResult, or if several requests together exceed MaxFinishBytes.
 func CheckFinishes(requests []FinishRequest) error {
 	total := 0
 	for _, r := range requests {

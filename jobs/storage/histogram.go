@@ -88,9 +88,10 @@ func (d *Delays) Add(others Delays) {
 	}
 }
 
-// Percentile returns a bound for the start delay of that percentage of the runs. It is the upper
-// bound of their longest delay's bucket. If that bucket has none, it returns the bucket's lower
-// bound and above is true. Without runs the bound is 0.
+// Percentile returns a bound for the start delays of that percentage of the runs, those with the
+// shortest delays. It takes the bucket of the longest of these delays, and returns its upper bound.
+// The last bucket has no upper bound: then Percentile returns its lower bound, and above is true.
+// Without runs the bound is 0.
 func (d Delays) Percentile(percent int) (bound time.Duration, above bool) {
 	bounds := DelayBounds()
 	rank, seen := (d.Runs()*percent+99)/100, 0
@@ -105,7 +106,8 @@ func (d Delays) Percentile(percent int) (bound time.Duration, above bool) {
 	return bounds[len(bounds)-1], true
 }
 
-// Tallied is a number of runs of one quarter, state and bucket of start delays, as stores keep it.
+// Tallied is a number of runs of one quarter, state and bucket of start delays, as stores keep it
+// in the table tallies. The type Tally is another count.
 type Tallied struct {
 	Quarter time.Time
 	State   jobs.State

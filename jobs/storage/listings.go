@@ -57,7 +57,7 @@ func (o Outcome) Took() (time.Duration, bool) {
 	return ExecutedIn(o.StartedAt, o.FinishedAt, o.RetryWaits)
 }
 
-// Tally counts the runs of a job that ended in one way.
+// Tally counts the runs of a job that ended with one state and one reason.
 type Tally struct {
 	Job    string      `json:"job"`
 	State  jobs.State  `json:"state"`
@@ -87,8 +87,8 @@ type Listings interface {
 	// leaves out the runs of backfills, which say nothing about current work. Names are at most
 	// MaxBatch.
 	Outcomes(ctx context.Context, names []string, n int) (map[string][]Outcome, error)
-	// Tallies counts the runs created since then that did not succeed, by job, state and reason, in
-	// no order. If a state has more than MaxTallied runs, it counts the youngest.
+	// Tallies counts the ended runs that did not succeed and were created since then, by job, state
+	// and reason, in no order. If a state has more than MaxTallied runs, it counts the youngest.
 	Tallies(ctx context.Context, since time.Time) ([]Tally, error)
 	// JobTallies counts the ended runs of the job created since then, at most the youngest
 	// MaxTallied, by state and reason.

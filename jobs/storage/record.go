@@ -54,8 +54,7 @@ func (r Record) Took() (time.Duration, bool) {
 	return ExecutedIn(r.StartedAt, r.FinishedAt, r.RetryWaits)
 }
 
-// StartsLater reports whether the run was triggered for a time, its scheduled time, that is still
-// to come.
+// StartsLater reports whether the run was triggered for a scheduled time that is later than now.
 func (r Record) StartsLater(now time.Time) bool {
 	return r.State == jobs.Waiting && r.Key != "" && r.WaitSince.After(now)
 }

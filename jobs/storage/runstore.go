@@ -15,9 +15,9 @@ type JobProgress interface {
 	// Saved returns the state that the job's runs saved last, or nil. It does not check whether the
 	// job exists.
 	Saved(ctx context.Context, job string) (json.RawMessage, error)
-	// PreviousSuccess returns the latest scheduled time of the job that is earlier than before and
-	// has a run that succeeded; zero if there is none. Runs with trigger params do not count,
-	// because they did other work. It remembers runs that were deleted from the history.
+	// PreviousSuccess returns the latest scheduled time of a successful run of the job, among the
+	// times earlier than the argument; zero if there is none. Runs with trigger params do not
+	// count, because they did other work. It remembers runs that were deleted from the history.
 	PreviousSuccess(ctx context.Context, job string, before time.Time) (time.Time, error)
 }
 

@@ -13,8 +13,8 @@ import (
 type Sessions interface {
 	// Open registers the session. It is live for its TTL from now.
 	Open(ctx context.Context, s Session) error
-	// Heartbeat extends a live session by its TTL, or returns ErrSessionLost. The status replaces
-	// the previous one.
+	// Heartbeat renews a live session, whose TTL counts again from now, or returns ErrSessionLost.
+	// The status replaces the previous one.
 	Heartbeat(ctx context.Context, session uuid.UUID, v ReplicaStatus) (HeartbeatReply, error)
 	// End ends the session. Its waiting runs can be adopted at once. Remaining claims are swept as
 	// if the session had expired. A second transaction removes its definitions, so that they can no

@@ -17,8 +17,8 @@ var (
 	// ErrUnavailable says that the store did not answer.
 	ErrUnavailable = errors.New("store is unavailable")
 	// ErrRowHeld says that an open transaction held a row that the call needs, for longer than the
-	// store's lock timeout. It wraps ErrUnavailable. The other calls of a batch may succeed at
-	// once.
+	// store's lock timeout. It wraps ErrUnavailable. The whole call fails. Those of its requests
+	// that do not need the row may succeed in another call at once.
 	ErrRowHeld = fmt.Errorf("%w: an open transaction holds a row", ErrUnavailable)
 	// ErrNotFound says that the store has no such job, run or other object.
 	ErrNotFound = errors.New("not found")

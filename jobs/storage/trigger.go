@@ -80,8 +80,8 @@ type RunBlocker struct {
 	Reason jobs.Reason `json:"reason"`
 }
 
-// Limit returns how long after the trigger the run must have begun; nil if only its job's deadline
-// applies.
+// Limit returns how long after the beginning of its wait the run must have begun (see Begin); nil
+// if only its job's deadline applies.
 func (r TriggerRequest) Limit() *time.Duration {
 	if r.AtOnce() {
 		return new(TriggerGrace)
@@ -105,8 +105,8 @@ func (r TriggerRequest) Begin(now time.Time) (scheduledAt, since time.Time) {
 // Later reports whether the trigger asks for a start at a later time.
 func (r TriggerRequest) Later() bool { return !r.At.IsZero() || r.Delay != 0 }
 
-// SameBegin reports whether r asks for the same time as the trigger that added the run first. The
-// run must not be a recovery.
+// SameBegin reports whether r asks for the same time as an earlier trigger. The argument first is
+// the run that this trigger added, and not a recovery of it.
 func (r TriggerRequest) SameBegin(first Record) bool {
 	scheduledAt, _ := r.Begin(first.CreatedAt)
 	return scheduledAt.Equal(first.ScheduledAt)
