@@ -45,8 +45,8 @@ func (s *Store) borrow(ctx context.Context, o Options) error {
 	return s.checkSettings(ctx)
 }
 
-// CheckPool returns an error if a pool with this configuration cannot be borrowed: it has too few
-// connections, or uses the simple protocol. Open also checks the settings of its connections.
+// CheckPool returns an error if a pool with this configuration cannot be Options.Pool: it has too
+// few connections, or uses the simple protocol. Open also checks the settings of its connections.
 func CheckPool(config *pgxpool.Config) error {
 	switch {
 	case config.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol:

@@ -64,9 +64,10 @@ var ErrTransactionControl = errors.New("transaction control is not allowed in a 
 // store. It must be the first statement of each transaction in which a run writes. It returns
 // storage.ErrSuperseded if the claim is gone. The caller must then roll back.
 //
-// If ctx has a deadline, Fence also limits the transaction, so that a paused replica cannot hold
-// its claim for ever. Each statement with its lock waits may take the time that is left until the
-// deadline. An idle pause may take one minute more.
+// If ctx has a deadline, Fence also limits the transaction, so that a frozen replica cannot hold
+// its claim for ever. The limit of each statement, including its waits for locks, is the time that
+// is left until the deadline when Fence is called. Between two statements the transaction may be
+// idle for one minute more than that.
 func Fence(ctx context.Context, tx pgx.Tx, run *jobs.Run) error {
 	s, err := storeOf(run)
 	if err != nil {
@@ -212,7 +213,8 @@ func (s *Store) inTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) erro
 // the transaction as in Fence.
 //
 // InLock returns locking.ErrSuperseded if the claim is gone. Any other error that is not fn's own
-// may hide a commit whose reply was lost. The lock's Release waits for the transaction to end.
+// may hide a commit whose reply was lost. The lock's Release waits for the transaction to end, for
+// at most one second.
 func (s *Store) InLock(ctx context.Context, lock *locking.Lock, fn func(tx pgx.Tx) error) error {
 	if lock.Token() == 0 {
 		return errNoToken

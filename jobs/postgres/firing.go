@@ -25,8 +25,8 @@ FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version
 		ORDER BY r.created_at + interval '0', r.id LIMIT $3`
 )
 
-// Firing returns a job with its runs at one scheduled time. It reads the job before the runs, so it
-// finds the runs of all scheduled times before the job's cursor.
+// Firing returns a job with its runs at one scheduled time. It reads the job before the runs. So if
+// the cursor has passed the scheduled time, no run or record of that time is missing.
 func (s *Store) Firing(ctx context.Context, job string,
 	scheduledAt time.Time) (storage.FiringView, error) {
 	var v storage.FiringView

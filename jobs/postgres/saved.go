@@ -56,7 +56,7 @@ func (s *Store) Saved(ctx context.Context, job string) (json.RawMessage, error) 
 // SaveInTx saves v for the job's next run if tx commits, even if the run fails later. It is for
 // work in parts: each part runs in a transaction of InTx and saves its progress. It returns
 // storage.ErrSuperseded if the run's claim is gone, and an error that wraps jobs.ErrTooLarge if v
-// is too large. Other runs of the job that save wait for tx to end.
+// is too large. If other runs of the job save too, they wait until tx has ended.
 func SaveInTx(ctx context.Context, tx pgx.Tx, run *jobs.Run, v any) error {
 	saved, err := attempt.EncodeSaved(v)
 	if err != nil {

@@ -24,8 +24,8 @@ SELECT max(p.scheduled_at) FROM (
 ) p`
 )
 
-// PreviousSuccess returns the latest scheduled time before that time at which a run of the job
-// succeeded.
+// PreviousSuccess returns the latest scheduled time of a successful run of the job, among the times
+// earlier than the argument.
 func (s *Store) PreviousSuccess(ctx context.Context, job string,
 	before time.Time) (time.Time, error) {
 	var at *time.Time

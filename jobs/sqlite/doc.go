@@ -4,9 +4,9 @@
 // # Protocol
 //
 // A scheduler opens the file with [Options].Exclusive, which takes a file lock (path + ".lock")
-// while the store is open. So exactly one process runs jobs on a file, and has all of its
-// sessions. Several replicas of that process share one [Store]. Commands open the file without
-// the lock, while a scheduler may be running, to read and to perform actions.
+// while the store is open. So exactly one process runs jobs on a file, and all live sessions of the
+// file are sessions of this process. Several replicas of that process share one [Store]. Commands
+// open the file without the lock, while a scheduler may be running, to read and to perform actions.
 //
 // The file is in WAL mode with synchronous=FULL. So a commit survives a loss of power, and
 // readers see the last commit without waiting for the writer. There is one writing connection,
@@ -27,8 +27,9 @@
 // delete it. A transaction of a job first looks for its claim. Since it is the only writer, the
 // claim cannot be deleted until it has ended.
 //
-// A definition of a session can be active until the session ends. A definition of a dead session
-// can be active until the next sweep, registration or end of a session removes it.
+// The active definitions follow from the definitions that sessions have. The end of a session
+// removes its definitions. Those of a dead session count until the next sweep, registration or end
+// of a session removes them.
 //
 // # Guarantees
 //

@@ -19,8 +19,8 @@ const checkFence = `SELECT 1 FROM holdfast_claims WHERE token = ?1 AND run = ?2`
 // claim is gone.
 //
 // The transaction is the file's only writer. While fn runs, the store starts and records nothing.
-// If fn calls a method of the store that writes, this call waits for the transaction of fn until
-// its context ends. fn must neither commit nor roll back.
+// If fn calls a method of the store that writes, that call cannot succeed: it waits for the
+// transaction of fn until the context of the call ends. fn must neither commit nor roll back.
 func InTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) error) error {
 	s, err := storeOf(run)
 	if err != nil {

@@ -303,7 +303,7 @@ func (s *Store) Outcomes(ctx context.Context, names []string,
 	return found, wrap("list outcomes", err)
 }
 
-// Tallies counts the runs since the given time that did not succeed.
+// Tallies counts the ended runs that did not succeed and were created at the given time or later.
 func (s *Store) Tallies(ctx context.Context, since time.Time) ([]storage.Tally, error) {
 	var parts []string
 	for _, state := range jobs.States() {

@@ -71,7 +71,8 @@ var (
 // Open opens the file. It returns one of these errors:
 //   - an error that wraps ErrLocked, if Exclusive is set and another store has the file open
 //     exclusively
-//   - an error that wraps fs.ErrNotExist, if the file or its folder does not exist
+//   - an error that wraps fs.ErrNotExist, if the folder of the file does not exist, or if the file
+//     does not exist and Exclusive is not set
 //   - a *SchemaError, if the file requires a newer binary
 //
 // A new file belongs to its owner only (mode 0600), and so do its side files.

@@ -31,8 +31,8 @@ WHERE ` + succeededByItself + ` GROUP BY r.job
 ON CONFLICT (job) DO UPDATE SET scheduled_at = max(o.scheduled_at, excluded.scheduled_at)`
 )
 
-// PreviousSuccess returns the latest scheduled time before that time at which a run of the job
-// succeeded.
+// PreviousSuccess returns the latest scheduled time of a successful run of the job, among the times
+// earlier than the argument.
 func (s *Store) PreviousSuccess(ctx context.Context, job string,
 	before time.Time) (time.Time, error) {
 	var at sql.NullInt64
