@@ -1,10 +1,45 @@
 package cli
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
 )
+
+// TestConfigReloadNamesOtherReplicas reloads one of several replicas. The list may be refused.
+func TestConfigReloadNamesOtherReplicas(t *testing.T) {
+	const live = `{"replica": "web-1", "state": "live"}`
+	for list, want := range map[string]string{
+		"[" + live + "]": "",
+		`[` + live + `, {"replica": "web-2", "state": "late"}, {"replica": "web-2", "state": "live"},
+			{"replica": "web-3", "state": "live"}, {"replica": "web-4", "state": "stopped"}]`: "scheduler: only web-1 has reloaded; to reload web-2, web-3, use the address of each " +
+			"as --server, or send SIGHUP\n",
+		`{"error": "no permission\u001b[2J"}`: "scheduler: only web-1 has reloaded; " +
+			"the other replicas cannot be listed: no permission [2J\n",
+	} {
+		server := httptest.NewServer(http.HandlerFunc(
+			func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				switch {
+				case r.URL.Path == "/api/v1/reload":
+					_, _ = io.WriteString(w, `{"replica": "web-1", "added": ["load"]}`)
+				case strings.Contains(list, "error"):
+					w.WriteHeader(http.StatusForbidden)
+					fallthrough
+				default:
+					_, _ = io.WriteString(w, list)
+				}
+			}))
+		got := perform(t, nil, "config", "reload", "--server", server.URL)
+		server.Close()
+		if got.code != 0 || got.notes != want || !strings.Contains(got.out, "load") {
+			t.Errorf("got %+v, want the note %q", got, want)
+		}
+	}
+}
 
 // TestConfigReload reloads a replica by its API, and checks the actor in the audit log.
 func TestConfigReload(t *testing.T) {
@@ -26,7 +61,8 @@ func TestConfigReload(t *testing.T) {
 	}
 	write(strings.Replace(string(written), "name: weekly", "name: monthly", 1) + "workers: 3\n")
 	got := reload(token).normal()
-	if got.code != 0 || !strings.Contains(got.out, "web-1 monthly weekly workers") {
+	if got.code != 0 || !strings.Contains(got.out, "web-1 monthly weekly workers") ||
+		got.notes != "" {
 		t.Errorf("got %+v, want the changed jobs and the key that needs a restart", got)
 	}
 	write(string(written) + "wrokers: 3\n")
