@@ -87,6 +87,7 @@ testrun:
 
 bench: tools ## three replicas with 200 and 1,000 jobs a second, and locks against plain memcached
 	$(GO) run ./examples/bench
+	$(GO) run ./examples/bench -no-op -tables 50 -jobs 1000
 	$(GO) test -run '^$$' -bench . -benchtime 2s ./locking/... ./internal/engine ./jobs/...
 
 # A module of its own: Holdfast does not depend on a peer.

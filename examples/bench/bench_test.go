@@ -64,6 +64,30 @@ func TestEachFiringRunsOnce(t *testing.T) {
 	}
 }
 
+// TestSharedTables has four jobs contend for one table.
+func TestSharedTables(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs PostgreSQL and memcached: run without -short")
+	}
+	o, err := parseOptions([]string{"-no-op", "-tables", "1", "-hold", "50ms", "-jobs", "4",
+		"-seconds", "3", "-warm-up", "1s", "-grace", "1m"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := measureAll(t.Context(), o, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := results[0]
+	if got := r.tally; got.firings != 12 || got.more != 0 || got.neverBy[""] != 0 {
+		t.Errorf("of %d firings %d ran more than once, %d have no record, want 12, 0, 0",
+			got.firings, got.more, got.neverBy[""])
+	}
+	if least := 0.05 * float64(r.tally.once) / 3; r.held < least/2 || r.held > 1 {
+		t.Errorf("the table was held for %.2f of the time, want about %.2f", r.held, least)
+	}
+}
+
 func TestTally(t *testing.T) {
 	from := time.Unix(1000, 0).UTC()
 	w := window{jobs: 3, from: from, until: from.Add(2 * time.Second)}

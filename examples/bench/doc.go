@@ -23,6 +23,9 @@
 // -no-op runs a Go handler that does nothing. The figures of other schedulers in the report were
 // measured with such a handler. The program counts its firings by the history alone.
 //
+// -tables has the jobs contend for so many tables, each of which a run holds for -hold. The report
+// then says for which part of the time the tables were held.
+//
 // -river measures River too, at the same loads and in the same run. River has no
 // locks on tables. Its nodes are processes of the program in the folder river,
 // which is a module of its own (make bench-river).

@@ -22,8 +22,10 @@ type options struct {
 	workers    int // of each replica
 	pool       int // connections of each replica to PostgreSQL
 	fsync      bool
-	noOp       bool   // the jobs' handler does nothing
-	profile    string // the folder for profiles; "" for none
+	noOp       bool          // the jobs' handler does nothing
+	tables     int           // that the jobs share; 0: each job has its own
+	hold       time.Duration // for which a job that shares its table holds it
+	profile    string        // the folder for profiles; "" for none
 	statements bool
 	postgres   []string // further settings of PostgreSQL
 	river      string   // the program river, which is measured too; "" for none
@@ -69,6 +71,9 @@ func parseOptions(args []string, errOut io.Writer) (options, error) {
 	flags.IntVar(&o.pool, "connections", 20, "connections of each replica to PostgreSQL")
 	flags.BoolVar(&o.noOp, "no-op", false,
 		"run a Go handler that does nothing, as the peers' figures do, in place of the insert")
+	flags.IntVar(&o.tables, "tables", 0, "have the jobs contend for so many tables; needs -no-op")
+	flags.DurationVar(&o.hold, "hold", 200*time.Millisecond,
+		"how long a run holds its table, with -tables")
 	flags.BoolVar(&o.fsync, "fsync", false, "have PostgreSQL wait for the disk at each commit")
 	flags.Func("postgres", "a further `setting` of PostgreSQL, name=value; may be given again",
 		func(text string) error {
@@ -106,6 +111,12 @@ func (o options) check(rest []string) error {
 	}
 	if o.river != "" && !o.noOp {
 		problems = append(problems, errors.New("-river: expected with -no-op"))
+	}
+	if o.tables < 0 || o.tables > 0 && !o.noOp {
+		problems = append(problems, errors.New("-tables: expected a positive number with -no-op"))
+	}
+	if o.hold < 0 {
+		problems = append(problems, errors.New("-hold: expected no negative time"))
 	}
 	if o.warmUp < 0 || o.grace < 0 {
 		problems = append(problems, errors.New("-warm-up, -grace: expected no negative time"))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,8 @@ const (
 
 	// profileVariable names the file for a replica's processor profile.
 	profileVariable = "BENCH_PROFILE"
+	// holdVariable is how long the handler no-op takes; "" for no time.
+	holdVariable = "BENCH_HOLD"
 )
 
 // startedAsReplica reports whether this process is one that the program
@@ -31,7 +34,14 @@ func startedAsReplica(args []string) bool { return len(args) > 1 && args[1] == "
 
 // replica is what this process does when it was started as a replica.
 func replica() {
-	noOp := jobs.Handle("no-op", func(context.Context, *jobs.Run, struct{}) error { return nil })
+	hold, err := time.ParseDuration(cmp.Or(os.Getenv(holdVariable), "0s"))
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "bench: %s: %v\n", holdVariable, err)
+		os.Exit(1)
+	}
+	noOp := jobs.Handle("no-op", func(ctx context.Context, _ *jobs.Run, _ struct{}) error {
+		return sleepUntil(ctx, time.Now().Add(hold))
+	})
 	path := os.Getenv(profileVariable)
 	if path == "" {
 		holdfast.Main(holdfast.WithHandlers(noOp))
@@ -96,6 +106,9 @@ func (l load) environment(replica string) []string {
 	if l.options.profile != "" {
 		env = append(env, profileVariable+"="+filepath.Join(l.options.profile,
 			fmt.Sprintf("load-%d-%s.pprof", l.number, replica)))
+	}
+	if l.options.tables > 0 {
+		env = append(env, holdVariable+"="+l.options.hold.String())
 	}
 	return env
 }

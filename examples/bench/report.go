@@ -68,6 +68,12 @@ var lines = []line{
 	{"start delay, p50 / p99, ms", func(r result) string {
 		return milliseconds(r.tally.started)
 	}},
+	{"shared tables busy, %", func(r result) string {
+		if r.held == 0 {
+			return "–"
+		}
+		return fmt.Sprintf("%.0f", 100*r.held)
+	}},
 	{"delay of the row, p50 / p99, ms", func(r result) string {
 		return milliseconds(r.tally.inserted)
 	}},

@@ -21,9 +21,15 @@ log: {format: json}
 jobs:
 `, o.pool, o.workers)
 	for i := range jobs {
-		name := jobName(i)
-		fmt.Fprintf(&b, "  - name: %[1]s\n    schedule: {every: 1s}\n    tables: [bench.%[1]s]\n "+
-			"   timeout: 20s\n", name)
+		name, table := jobName(i), jobName(i)
+		if o.tables > 0 {
+			table = jobName(i % o.tables)
+		}
+		fmt.Fprintf(&b, "  - name: %s\n    schedule: {every: 1s}\n    tables: [bench.%s]\n "+
+			"   timeout: 20s\n", name, table)
+		if o.tables > 0 {
+			b.WriteString("    wait: {attempts: 20, delay: 100ms, backoff: constant}\n")
+		}
 		if o.noOp {
 			b.WriteString("    handler: no-op\n")
 			continue

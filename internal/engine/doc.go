@@ -16,6 +16,7 @@
 //	refusal.go        why a lock or a start was refused
 //	waitpolicy.go     how long a firing waits, and for what
 //	waiting.go        wait without a worker: for the next try, a worker or an operator
+//	handover.go       wake the first waiter for what a run has released
 //	note.go           record a firing as waiting, skipped or failed
 //	attempt.go        run: call the handler under the claim
 //	finish.go         finish: record the end of the attempt

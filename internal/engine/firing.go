@@ -48,6 +48,7 @@ type executor struct {
 func (x *executor) execute(stop context.Context, f *firing) {
 	defer x.wakes.left(f)
 	defer f.done()
+	defer x.handOver(f)
 	defer f.worker.giveBack()
 	startSpans(x.tracing, f, x.clock)
 	defer f.spans.finish()
@@ -72,12 +73,20 @@ func (x *executor) execute(stop context.Context, f *firing) {
 		}
 		f.spans.next()
 		waiting := f.spans.now()
+		x.handOver(f)
 		if !x.waits.sleep(stop, f, delay) {
 			return
 		}
 		f.spans.step("retry_wait", waiting, nil)
 		f.attempt++
 		f.since = x.clock.now()
+	}
+}
+
+// handOver wakes firings that wait for what an attempt of the firing had.
+func (x *executor) handOver(f *firing) {
+	if f.begun {
+		x.waits.handover.released(f.entry.requests)
 	}
 }
 

@@ -19,9 +19,11 @@ type waiter struct {
 	controlState *controlState
 	intervals    *pollIntervals
 	notes        *notes
+	handover     *handover
 }
 
-// waitFor waits for the blocker until the next try. It records the firing as waiting once the wait
+// waitFor waits for the blocker until the next try, or until a run of this replica has released the
+// resource. It records the firing as waiting once the wait
 // is longer than noteAfter. It reports whether the firing goes on, with a worker.
 func (w waiter) waitFor(stop context.Context, f *firing, b *refusal, delay time.Duration) bool {
 	start := f.spans.now()
@@ -32,7 +34,13 @@ func (w waiter) waitFor(stop context.Context, f *firing, b *refusal, delay time.
 		}
 		f.noted = b.blocker
 	}
-	if !w.sleep(stop, f, delay) {
+	var wake <-chan struct{}
+	if b.blocker != nil {
+		var leave func()
+		wake, leave = w.handover.wait(b.blocker.Resource, f.since)
+		defer leave()
+	}
+	if !idle(stop, f, delay, wake) || !w.takeWorker(stop, f) {
 		w.notes.leave(f, b)
 		return false
 	}
@@ -46,7 +54,7 @@ func (w waiter) waitFor(stop context.Context, f *firing, b *refusal, delay time.
 // pause the misfire policy decides.
 func (w waiter) awaitOperator(stop context.Context, f *firing) bool {
 	for {
-		more := idle(stop, f, w.intervals.controlState)
+		more := idle(stop, f, w.intervals.controlState, nil)
 		_, paused := w.controlState.paused(f.entry.Name, f.entry.Group)
 		switch {
 		case !more:
@@ -70,16 +78,17 @@ func (w waiter) awaitOperator(stop context.Context, f *firing) bool {
 // sleep gives the worker back for d and takes one again. It reports whether the firing continues,
 // with a worker.
 func (w waiter) sleep(stop context.Context, f *firing, d time.Duration) bool {
-	return idle(stop, f, d) && w.takeWorker(stop, f)
+	return idle(stop, f, d, nil) && w.takeWorker(stop, f)
 }
 
-// idle gives the worker back for d, and reports whether the firing goes on.
-func idle(stop context.Context, f *firing, d time.Duration) bool {
+// idle gives the worker back for d, or until wake is closed. It reports whether the firing goes on.
+func idle(stop context.Context, f *firing, d time.Duration, wake <-chan struct{}) bool {
 	f.worker.giveBack()
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-wake:
 	case <-f.session.Context().Done():
 		return false
 	case <-stop.Done():

@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// handover wakes firings that wait for a resource which a run of this replica has released: for
+// each resource, the firing that has waited longest on this replica. All other firings ask again
+// when their next try comes. So a wake saves time only. It may be used concurrently.
+type handover struct {
+	mu      sync.Mutex
+	waiting map[string][]*waitingFiring // by the resource that its holder has, oldest first
+}
+
+// waitingFiring waits for one resource.
+type waitingFiring struct {
+	since time.Time
+	wake  chan struct{} // closed by the wake
+}
+
+func newHandover() *handover { return &handover{waiting: map[string][]*waitingFiring{}} }
+
+// wait adds a firing that has waited since then for the resource, in its display form. The channel
+// is closed when the firing should ask again. The caller must call leave when it waits no longer.
+func (h *handover) wait(resource string, since time.Time) (wake <-chan struct{}, leave func()) {
+	w := &waitingFiring{since: since, wake: make(chan struct{})}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	queue := h.waiting[resource]
+	at, _ := slices.BinarySearchFunc(queue, since, func(w *waitingFiring, t time.Time) int {
+		if w.since.After(t) {
+			return 1
+		}
+		return -1
+	})
+	h.waiting[resource] = slices.Insert(queue, at, w)
+	return w.wake, func() { h.remove(resource, w) }
+}
+
+func (h *handover) remove(resource string, w *waitingFiring) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if at := slices.Index(h.waiting[resource], w); at >= 0 {
+		h.set(resource, slices.Delete(h.waiting[resource], at, at+1))
+	}
+}
+
+func (h *handover) set(resource string, queue []*waitingFiring) {
+	if len(queue) == 0 {
+		delete(h.waiting, resource)
+		return
+	}
+	h.waiting[resource] = queue
+}
+
+// released wakes the first waiting firing for each resource of the requests.
+func (h *handover) released(requests []locking.Request) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.waiting) == 0 {
+		return
+	}
+	for _, r := range requests {
+		resource := r.Resource.String()
+		if queue := h.waiting[resource]; len(queue) > 0 {
+			close(queue[0].wake)
+			h.set(resource, queue[1:])
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package engine_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/retry"
+)
+
+// Firings that wait for a table on the replica of its holder start when the holder releases it, in
+// the order in which they began to wait, and not when their next try comes.
+func TestReleaseWakesTheFirstWaiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		holder := once(t, "holder", 10*time.Second, "orders")
+		second := once(t, "second", 11*time.Second, "orders")
+		third := once(t, "third", 12*time.Second, "orders")
+		for _, j := range []*jobs.Job{&second, &third} {
+			j.Wait = retry.Policy{Elapsed: time.Hour, Delay: 7 * time.Minute,
+				Backoff: retry.Constant}
+			j.Reserve = time.Hour
+		}
+		stop := c.start(c.options("a", takes(20*time.Second), holder, second, third))
+		time.Sleep(2 * time.Minute)
+		stop()
+
+		began := c.starts([]jobs.Job{holder, second, third})
+		if len(began) != 3 {
+			t.Fatalf("%d runs started within two minutes, want 3", len(began))
+		}
+		for i, name := range []string{"holder", "second", "third"} {
+			if began[i].Job != name {
+				t.Fatalf("run %d is of %s, want %s", i+1, began[i].Job, name)
+			}
+			if i == 0 {
+				continue
+			}
+			if gap := began[i].StartedAt.Sub(*began[i-1].FinishedAt); gap > 50*time.Millisecond {
+				t.Errorf("%s started %s after %s had ended", name, gap, began[i-1].Job)
+			}
+		}
+	})
+}
+
+// An attempt that fails gives back its table until the next one.
+func TestFailedAttemptWakesAWaiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		fails := once(t, "fails", 10*time.Second, "orders")
+		fails.Timeout = 5 * time.Second
+		fails.Retry = retry.Policy{Attempts: 2, Delay: 10 * time.Minute, Backoff: retry.Constant}
+		waits := once(t, "waits", 11*time.Second, "orders")
+		waits.Wait = retry.Policy{Elapsed: time.Hour, Delay: 7 * time.Minute,
+			Backoff: retry.Constant}
+		stop := c.start(c.options("a", takes(20*time.Second), fails, waits))
+		time.Sleep(2 * time.Minute)
+		stop()
+		began := c.starts([]jobs.Job{waits})
+		if len(began) != 1 {
+			t.Fatal("the waiting firing did not start when the attempt had ended")
+		}
+	})
+}
