@@ -30,8 +30,7 @@ func TestHostileTextsAreFast(t *testing.T) {
 		return text("webhooks: [{name: a, url: 'http://a', secret: 'x', "+key, part, end+"}]\n")
 	}
 	// On a busy machine ordinary jobs take longer than usual too.
-	table := numbered("jobs:\n", "- {name: j%[1]d, handler: sql, schedule: '@daily', "+
-		"tables: [t%[1]d], params: {statement: SELECT 1}}\n", "")
+	table := ordinaryJobs()
 	table = table[:1+strings.LastIndex(table[:len(table)/part], "\n")]
 	ordinary := func() { mustParse(t, table) }
 	limit := 100 * time.Millisecond / time.Duration(part)
@@ -129,6 +128,12 @@ func TestHostileTextsAreFast(t *testing.T) {
 			})
 		})
 	}
+}
+
+// ordinaryJobs returns a file of 60 KB with jobs as users write them.
+func ordinaryJobs() string {
+	return numbered("jobs:\n", "- {name: j%[1]d, handler: sql, schedule: '@daily', "+
+		"tables: [t%[1]d], params: {statement: SELECT 1}}\n", "")
 }
 
 // numbered repeats a part with an increasing number until the text has 60 KB.
