@@ -48,9 +48,9 @@ func runMain(o *options) error {
 }
 
 // Replica is one process's part of a cluster: scheduler, locks, store and page. It runs once: a
-// second Run returns ErrHasRun. Its methods may be called concurrently. But while Open or Close
-// runs, only Admin and Health may be called. Run calls Open if the program has not done so. So a
-// program that uses other methods while Run runs should call Open first.
+// second Run returns ErrHasRun. Its methods may be called concurrently, with one exception: during
+// Open and Close, only Admin and Health may be called. Run calls Open if the program has not called
+// it. So a program that calls other methods concurrently with Run should call Open before Run.
 type Replica struct {
 	app     *app.Replica
 	options *options

@@ -53,8 +53,8 @@ type Job[P any] struct {
 	Priority int           // 1 to 9, and 9 goes first; 0 is 5
 	Timeout  time.Duration // of one attempt; 0 is none
 	Deadline time.Duration // from the scheduled time to the start; 0 is none
-	// Retry is what follows an attempt that failed. A field that is not set has its default; the
-	// zero Policy tries once.
+	// Retry is what follows an attempt that failed. A field that is not set has its default. The
+	// default of Attempts is 1, so a policy without Attempts never retries, even if it has Elapsed.
 	Retry retry.Policy
 	// Wait is what happens while a lock is held. A field that is not set has the value of
 	// locking.wait; a Reserve of locking.NeverReserve reserves nothing.

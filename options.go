@@ -188,10 +188,11 @@ func WithSlog(log *slog.Logger) Option {
 }
 
 // WithTracerProvider writes a trace of each run to the provider, instead of to the collector of the
-// configuration. The id of the trace is that of the run. For this, the root span has a remote
-// parent, which is never recorded. The parent counts as sampled, so a sampler that follows the
-// parent records every run. A sampler by the id of the trace records a part of the runs. The spans
-// of a handler belong to the trace if the handler passes its context on.
+// configuration. The trace has the id of the run. To give it this id, Holdfast starts the root span
+// with a remote parent, which is never recorded. The parent counts as sampled, so a sampler that
+// follows the parent records every run. A sampler that decides by the id of the trace records a
+// part of the runs. The spans of a handler belong to the trace if the handler passes its context
+// on.
 func WithTracerProvider(provider trace.TracerProvider) Option {
 	return func(o *options) { o.Tracers = provider }
 }

@@ -80,9 +80,9 @@ func (t Trigger[P]) request() (storage.Action, storage.TriggerRequest, error) {
 	return by, r, nil
 }
 
-// Trigger adds a run of a job, which any replica starts, usually within a second. A program can
-// trigger a job of its own as soon as a replica that has the job is ready. Before that, the error
-// says so and wraps storage.ErrNotFound.
+// Trigger adds a run of a job, which any replica starts, usually within a second. Jobs can be
+// triggered after the first replica that has them has become ready. An earlier trigger is refused
+// with storage.ErrNotFound.
 //
 // A refused trigger returns TriggerRefused together with an error. The error wraps
 // storage.ErrPaused, storage.ErrBusy, storage.ErrKeyUsed (the key belongs to another request),

@@ -44,9 +44,9 @@ func (s *Server) CheckAccess(a Access) error {
 	return s.site.Guard.Try(a)
 }
 
-// SetAccess replaces the access from the next request on. If it returns an error, as CheckAccess
-// does, nothing has changed. Users who were removed or have another password must sign in again.
-// Counts of failed sign-ins are kept.
+// SetAccess replaces the access from the next request on. If CheckAccess refuses a, SetAccess
+// returns its error and changes nothing. Users who were removed or have another password must sign
+// in again. Counts of failed sign-ins are kept.
 func (s *Server) SetAccess(a Access) error {
 	if err := s.checkAccess(a); err != nil {
 		return err

@@ -32,7 +32,7 @@ func (e *ReloadError) Error() string {
 		"lists; nothing has changed", words.Figure(e.Mistakes, "mistake", "mistakes"))
 }
 
-// reloadJSON has this replica read its configuration again.
+// reloadJSON makes this replica read its configuration again.
 func (s clusterPages) reloadJSON(w http.ResponseWriter, r *http.Request) {
 	var reason string
 	err := s.readAction(r, map[string]any{"reason": &reason})

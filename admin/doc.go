@@ -36,9 +36,10 @@
 // that any replica signed, by a token, or by the header of a trusted proxy. No sign-in is stored,
 // so access works while the store is down. Failed sign-ins are counted by user and by address.
 //
-// A server without users, tokens, OIDC and a proxy that names users listens on loopback only and
-// treats every sender as an operator. Each server answers only to the host names that it knows,
-// which prevents DNS rebinding.
+// A server cannot tell senders apart if it has no users, no tokens, no OIDC, no proxy that names
+// users, and no Authenticate. It then listens on loopback only, and treats every sender as an
+// operator. A server answers only to the host names that it knows, which prevents DNS rebinding.
+// With Authenticate it answers to all names: the program must check them.
 //
 // Names, errors and output come from jobs and are untrusted. They are escaped and cut to length.
 package admin

@@ -56,8 +56,8 @@ func SignInAt(url string) Option { return func(o *Options) { o.SignInURL = url }
 // APIOnly leaves out everything except the API under /api/.
 func APIOnly() Option { return func(o *Options) { o.APIOnly = true } }
 
-// Mount is a page in another server. It answers 503 until it has a Server. It is safe for
-// concurrent use.
+// Mount is a page that an HTTP server of the program serves. It answers 503 before Begin and after
+// End. It is safe for concurrent use.
 type Mount struct {
 	change []Option
 	server atomic.Pointer[mounted]
@@ -69,8 +69,8 @@ type mounted struct {
 	handler http.Handler
 }
 
-// NewMount returns a page. Its options are base, without an address, after each Option in change
-// was applied. Store and Replica may be missing. The errors wrap ErrOptions.
+// NewMount returns a page that applies each Option in change: see Mount.Options. In base, Store and
+// Replica may be missing. The errors wrap ErrOptions.
 func NewMount(base Options, change ...Option) (*Mount, error) {
 	m := &Mount{change: slices.Clone(change)}
 	o := m.Options(base)
@@ -85,7 +85,8 @@ func NewMount(base Options, change ...Option) (*Mount, error) {
 	return m, nil
 }
 
-// Options returns base without an address, after each Option of this page was applied.
+// Options applies each Option of this page to base, without the Listen, Certificate and Prefix of
+// base, and returns the result.
 func (m *Mount) Options(base Options) Options {
 	base.Listen, base.Certificate, base.Prefix = "", nil, ""
 	for _, change := range m.change {

@@ -322,8 +322,8 @@ func describedOperations() map[string]operation {
 		"POST /api/v1/resume":               action("Resumes all jobs.", pause),
 		"POST /api/v1/runs/{id}/cancel": action(
 			"Cancels a run.", record),
-		"POST /api/v1/reload": action("Has the replica that answers read its configuration again. "+
-			"The status is 422 if it has mistakes; then nothing changes.",
+		"POST /api/v1/reload": action("Makes the replica that answers read its configuration "+
+			"again. The status is 422 if it has mistakes; then nothing changes.",
 			reflect.TypeFor[Reloaded]()),
 		"POST /api/v1/replicas/{session}/drain": action("Drains a replica.",
 			reflect.TypeFor[drained]()),

@@ -63,11 +63,13 @@ type Options struct {
 	// SignInURL is where a browser is sent if its user is not signed in by Authenticate, with the
 	// address of the page in the query parameter next. "": the answer is 401.
 	SignInURL string
-	// Hosts are the host names of the server, beside loopback's: lower case, without port.
+	// Hosts are the host names of the server besides loopback names, in lower case, without port. A
+	// server on which senders sign in also answers to IP addresses. With Authenticate it answers to
+	// all names.
 	Hosts       []string
 	Certificate *Certificate // nil: plain HTTP
-	// Users may sign in. Without Users, Tokens, OIDC and a Proxy that names users, every sender is
-	// an operator.
+	// Users may sign in. Every sender is an operator if there are no Users, no Tokens, no OIDC, no
+	// Proxy that names users, and no Authenticate.
 	Users  []User
 	Tokens []Token
 	Proxy  *Proxy // nil: no proxy is trusted
@@ -99,7 +101,7 @@ type Options struct {
 	Watch func(ctx context.Context, run uuid.UUID) error
 	// Operations run the actions of operators. Nil: the server is read-only.
 	Operations *operations.Operations
-	// Reload has this replica read its configuration again. It must be safe for concurrent use.
+	// Reload makes this replica read its configuration again. It must be safe for concurrent use.
 	// Nil: the API does not reload.
 	Reload    ReloadFunc
 	Advisory  Advisory  // nil: there are no advisory locks

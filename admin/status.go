@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// StatusOptions are what a status outside of a Server depends on. Store is required.
+// StatusOptions are the sources and the rules of the status that NewStatusReader reads. Store is
+// required.
 type StatusOptions struct {
 	Store      storage.History
 	StoreName  string                 // as in Options
@@ -23,9 +24,9 @@ type StatusOptions struct {
 // statusTimeout bounds the queries of a status.
 const statusTimeout = 10 * time.Second
 
-// NewStatusReader returns a function that reads the status, for a program that is no server. A
-// store that does not answer is a problem of the status, and no error. The function caches counts
-// of failed runs between calls, and may be called concurrently.
+// NewStatusReader returns a function that reads the status, for a program that is not a server. If
+// the store does not answer, the status lists this as a problem. The function caches counts of
+// failed runs between calls, and may be called concurrently.
 func NewStatusReader(o StatusOptions) func(ctx context.Context) Status {
 	reader := cluster.NewReader(o.Store, locks.NewReader(o.Store, locks.Sources{}), o.Operations,
 		nil)

@@ -27,8 +27,8 @@ func NewView(o Options) *View { return &View{newReader(o), o.local()} }
 // overviewTimeout bounds the queries of an overview.
 const overviewTimeout = 10 * time.Second
 
-// Overview returns the state of the cluster. A store that does not answer is a problem of its
-// status, and no error.
+// Overview returns the state of the cluster. If the store does not answer, the status of the
+// cluster lists this as a problem.
 func (v *View) Overview(ctx context.Context) Overview {
 	bounded, cancel := context.WithTimeout(ctx, overviewTimeout)
 	defer cancel()

@@ -55,8 +55,8 @@ type Job struct {
 
 // ClockChanges is how to handle local times that a clock change skips or repeats.
 type ClockChanges struct {
-	Gap     string `yaml:"gap" oneof:"run, skip"`       // run after the gap, or skip
-	Overlap string `yaml:"overlap" oneof:"first, both"` // of a repeated local time
+	Gap     string `yaml:"gap" oneof:"run, skip"`       // skipped time: run after the gap, or skip
+	Overlap string `yaml:"overlap" oneof:"first, both"` // repeated time: the first one, or both
 }
 
 // Resource is a lock on a resource other than a table.

@@ -25,7 +25,8 @@ type Config struct {
 	Workers int `yaml:"workers" min:"1" max:"10000"`
 	// ShutdownGrace is how long active runs may continue after the first signal.
 	ShutdownGrace time.Duration `yaml:"shutdown_grace" min:"0s" max:"24h"`
-	// DefaultSchema is the schema of tables without one, in PostgreSQL's normal form.
+	// DefaultSchema is the schema of tables without one, as PostgreSQL stores its name: in lower
+	// case, unless it is in double quotes in the file.
 	DefaultSchema string `yaml:"default_schema"`
 	// Timezone is the default zone of jobs, by its IANA name.
 	Timezone string `yaml:"timezone"`
@@ -180,8 +181,8 @@ type Admin struct {
 	// Prefix is the path under which browsers reach the page, such as /holdfast/. A proxy in front
 	// of the page may remove it from requests or keep it.
 	Prefix string `yaml:"prefix"`
-	// Hosts are the host names of the page, in addition to loopback names and IP addresses. They
-	// are in lower case, without a port.
+	// Hosts are the host names of the page besides loopback names, in lower case, without a port.
+	// If the page requires a sign-in, it also answers to IP addresses.
 	Hosts        []string      `yaml:"hosts"`
 	TLS          *ServerTLS    `yaml:"tls"`   // nil: plain HTTP
 	Roles        []Role        `yaml:"roles"` // beside the predefined ones

@@ -20,9 +20,9 @@ func WithJobs(schedules map[string]schedule.Schedule) Option {
 // ParseJob reads one job for this configuration: a mapping in YAML or JSON, as one entry of jobs
 // would be, with the same defaults and checks. In errors, name is the file, and keys are relative
 // to the job. Every mistake is returned at once, as *Errors. ParseJob adds the default schema to
-// tables without one. So from the text of MarshalJSON, another configuration reads the same job, if
-// it has the calendars and the handler. The configuration is not changed, and may have a job of the
-// same name.
+// tables without one. So the text that Job.MarshalJSON returns gives the same job in another
+// configuration that has the calendars and the handler. The configuration is not changed, and may
+// have a job of the same name.
 //
 // Only the params may have variables, and only those of AddedJobs.AllowedEnv:
 // a client that adds a job must not read the environment of a replica.

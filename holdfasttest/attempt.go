@@ -9,7 +9,7 @@ import (
 
 // Attempt is what a handler did in a call by [Work].
 type Attempt struct {
-	// State is the state that the history would have without further attempts: succeeded, failed,
+	// State is the state in which the run ends if this is its last attempt: succeeded, failed,
 	// timed_out, cancelled or lost.
 	State  jobs.State
 	Reason jobs.Reason

@@ -65,10 +65,10 @@
 // # One handler
 //
 // [Work] calls a handler as a replica does: the params pass through their JSON and are validated,
-// panics are caught, and the error and the cause of the context decide the outcome. The fenced
-// transactions of the handler (such as run.CompleteInTx and postgres.InTx) are savepoints of a
-// transaction of the test ([WithTx]), which [BeginTx] begins and rolls back at the end of the test.
-// Or they are transactions of a SQLite database in memory ([WithSQLite]). Neither needs the tables
+// panics are caught, and the error and the cause of the context decide the outcome. The handler can
+// use fenced transactions, such as run.CompleteInTx and postgres.InTx. With [WithTx], they are
+// savepoints of a transaction that [BeginTx] has begun. It is rolled back at the end of the test.
+// With [WithSQLite], they are transactions of a SQLite database in memory. Neither needs the tables
 // of Holdfast.
 //
 // [WithClaimLostAfter] takes the claim of the run away, to test what the handler does then.

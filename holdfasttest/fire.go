@@ -36,8 +36,8 @@ func (s *Scheduler) Fire(job string) Run {
 }
 
 // Start moves the clock to the next scheduled time of the job, and further until its handler runs.
-// It returns the run, for which [Run.Wait] waits. If the handler returns at once, the run has
-// ended.
+// It returns the run, on which the test can call [Run.Wait]. If the handler returns at once, the
+// run has already ended.
 func (s *Scheduler) Start(job string) Run {
 	s.t.Helper()
 	at := s.advanceToNext(job)

@@ -18,8 +18,8 @@ type Hold struct {
 	token   jobs.Token
 }
 
-// HoldJob is the job in whose name [Scheduler.Hold] holds locks, as in the reasons of runs that
-// wait for them.
+// HoldJob is the name of the job that holds the locks of [Scheduler.Hold]. The records of runs that
+// wait for these locks name it as the holder.
 const HoldJob = "holdfasttest-hold"
 
 // holdTTL is the lifetime of the session of a hold: longer than any test.

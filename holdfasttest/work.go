@@ -118,8 +118,8 @@ func WithPreviousScheduledAt(at time.Time) WorkOption {
 }
 
 // WithClaimLostAfter makes the run lose its claim when that many of its fenced transactions have
-// committed; with 0 before it begins. The context of the handler then ends with
-// jobs.ErrClaimLost, and fenced transactions return storage.ErrSuperseded.
+// committed. With 0, the run loses it before the handler begins. The context of the handler then
+// ends with jobs.ErrClaimLost, and fenced transactions return storage.ErrSuperseded.
 func WithClaimLostAfter(transactions int) WorkOption {
 	return func(w *work) { w.runs.keepsFor = &transactions }
 }

@@ -16,11 +16,12 @@ type EventKind string
 // several replicas can publish it for the same firing. Each other event is published on one
 // replica: the one whose write the store accepted.
 //
-// If an operator ends a run in the store, the replica that had the run publishes the event when it
-// next calls the store about it: EventFinished for a cancelled waiting run, EventLost for a run
-// whose locks were released. For a cancelled run that no replica had, the replica that executed the
-// action publishes it. An action that is executed outside a replica, for example by the command
-// scheduler cancel, publishes nothing. Neither does the removal of a job.
+// If an operator ends a run in the store, the replica that had the run learns this when the store
+// refuses its next call for the run. Then it publishes the event: EventFinished for a cancelled
+// waiting run, EventLost for a run whose locks were released. For a cancelled run that no replica
+// had, the replica that executed the action publishes it. An action that is executed outside a
+// replica, for example by the command scheduler cancel, publishes nothing. Neither does the removal
+// of a job.
 const (
 	// the replica tries to start a scheduled firing
 	EventScheduled EventKind = "scheduled"

@@ -9,10 +9,11 @@ import (
 // soon after ctx ends; the cause of ctx has the reason.
 type HandlerFunc func(ctx context.Context, run *Run) error
 
-// Middleware wraps the handlers of all jobs. It sees the run and the context of each attempt before
-// the handler does, and the error after it. It is called once for each job, and once more for a run
-// with trigger params. The HandlerFunc that it returns may be called concurrently, and must return
-// soon after its context ends. If it panics, the run fails as if the handler had panicked.
+// Middleware wraps the handlers of all jobs. Holdfast calls it once for each job, and once more for
+// a run with trigger params. The HandlerFunc that it returns sees the run and the context of each
+// attempt before the handler does, and the error after it. That HandlerFunc may be called
+// concurrently, and must return soon after its context ends. If it panics, the run fails as if the
+// handler had panicked.
 type Middleware func(next HandlerFunc) HandlerFunc
 
 // Registration is a named handler with the decoder of its params.

@@ -25,8 +25,8 @@ const (
 	MisfireRunAll  Misfire = "run_all" // each is run late, at most MisfireRules.Limit of them
 )
 
-// MisfireRules are the limits of late runs, and the misfire policies for all causes except that no
-// replica was up. Zero fields have defaults.
+// MisfireRules has the limits of late runs, and the misfire policies for three causes. Job.Misfire
+// is the policy for the fourth cause: no replica with the job was up. Zero fields have defaults.
 type MisfireRules struct {
 	NoWorker Misfire // replicas were up, but no worker was free; "" is run_once
 	Paused   Misfire // the job, its group or everything was paused; "" is skip
@@ -83,12 +83,12 @@ type Job struct {
 	Database  string
 	Resources []locking.Request // what it locks, besides its own name
 	Wait      retry.Policy      // for held resources; ends at the next scheduled time
-	// Reserve is how long a waiting firing reserves its position before younger firings of other
-	// jobs (see locking.Reserve). 0 means locking.DefaultReserve; locking.NeverReserve disables it.
+	// Reserve is how long younger firings of other jobs cannot pass a waiting firing (see
+	// locking.Reserve). 0 means locking.DefaultReserve; locking.NeverReserve disables it.
 	Reserve   time.Duration
 	Overlap   Overlap
-	Misfire   Misfire      // for scheduled times at which no replica was up
-	MisfireBy MisfireRules // for other causes
+	Misfire   Misfire      // for scheduled times at which no replica with the job was up
+	MisfireBy MisfireRules // for the other causes
 	// MisfireThreshold is how late a firing may start before it is a misfire; at least a second.
 	MisfireThreshold time.Duration
 	// Deadline is how long after its scheduled time, or its trigger, a firing may begin; 0 means no
@@ -124,14 +124,16 @@ func (j *Job) DeclaredRequests() ([]locking.Request, error) {
 		Slots: j.GroupLimits.PerCluster}), err
 }
 
-// ReserveTime returns how long a firing reserves its position; 0 means not at all.
+// ReserveTime returns how long younger firings of other jobs cannot pass a waiting firing; 0 means
+// that they always can.
 func (j *Job) ReserveTime() time.Duration { return locking.ReserveOf(j.Reserve) }
 
 // EffectivePriority returns 1 to 9.
 func (j *Job) EffectivePriority() int { return cmp.Or(j.Priority, DefaultPriority) }
 
-// MisfirePolicy returns the policy for firings that did not start in time because of cause. It is
-// j.Misfire for every cause except NoWorker, Paused and LockHeld.
+// MisfirePolicy returns the policy for firings that did not start in time because of cause. It is a
+// field of j.MisfireBy, or its default, for reasons.NoWorker, Paused and LockHeld, and j.Misfire,
+// or its default, for every other cause.
 func (j *Job) MisfirePolicy(cause Reason) Misfire {
 	switch cause {
 	case reasons.NoWorker:

@@ -12,8 +12,9 @@ import (
 type Tx interface {
 	// Exec runs a statement and returns the number of affected rows.
 	Exec(ctx context.Context, statement string, args ...any) (int64, error)
-	// Query runs a query, and calls row for each row of the result with its Scan, until row
-	// returns an error. Within row, the transaction cannot run another statement.
+	// Query runs a query, and calls row for each row of the result. scan copies the columns of that
+	// row into dest, as the Scan of the driver does. If row returns an error, Query stops and
+	// returns this error. Within row, the transaction cannot run another statement.
 	Query(ctx context.Context, row func(scan func(dest ...any) error) error, query string,
 		args ...any) error
 }

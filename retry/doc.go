@@ -6,8 +6,9 @@
 // policy is exhausted. Do uses a Series, so both follow the same rules:
 //
 //   - A policy without any limit tries once, so that nothing is repeated for ever by mistake.
-//   - Limits count from the first try. Elapsed limits when a try may begin, not when it ends. A
-//     delay that would end after this limit is cut short, so that the last try begins at the limit.
+//   - The limits of a policy count from the first try. Elapsed is a limit for the beginning of a
+//     try, not for its end. A delay that would end after this limit is cut short, so that the last
+//     try begins at the limit.
 //   - Jitter only shortens delays, so that MaxDelay holds and the sum of the delays is known.
 //
 // If the policy is exhausted, Do returns an *ExhaustedError with the last failure, the number of

@@ -101,7 +101,7 @@ func (c *Client) Drain(ctx context.Context, reason string, session uuid.UUID, dr
 	return err
 }
 
-// Reload has the replica that answers read its configuration again.
+// Reload makes the replica that answers read its configuration again.
 func (c *Client) Reload(ctx context.Context, reason string) (admin.Reloaded, error) {
 	return act[admin.Reloaded](ctx, c, request{path: []string{"reload"}, body: reasoned{reason}})
 }

@@ -19,7 +19,7 @@ const (
 	VerdictRunning Verdict = "running" // it runs
 	// its run waits: for a lock, a worker, a further attempt, or a replica to adopt it
 	VerdictWaiting Verdict = "waiting"
-	// it was due and did not run, because of a blocker
+	// it was due and was skipped: see the reason of its record
 	VerdictSkipped   Verdict = "skipped"
 	VerdictMissed    Verdict = "missed"    // it was due and no replica started it in time
 	VerdictCancelled Verdict = "cancelled" // it was ended before it ran
@@ -31,8 +31,8 @@ const (
 	VerdictAwaitingDependencies Verdict = "awaiting_dependencies"
 	VerdictDependencyFailed     Verdict = "dependency_failed" // a dependency did not succeed
 	VerdictNotScheduled         Verdict = "not_scheduled"     // it is not due then
-	// the store has no record of it: the job did not exist then or had another schedule, or the
-	// time is one of many in a long outage
+	// the store has no record of it: the job was not registered or had another schedule then, or it
+	// is one of the earlier scheduled times of an outage, which are not recorded one by one
 	VerdictNotCounted Verdict = "not_counted"
 	VerdictForgotten  Verdict = "forgotten" // the history does not go back as far
 )
@@ -83,7 +83,7 @@ type Explanation struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Dependency is the outcome of a job that a dependent runs after.
+// Dependency is a job on which the explained job depends, with the outcome of its firing.
 type Dependency struct {
 	Job     string     `json:"job"`
 	Verdict Verdict    `json:"verdict"`

@@ -38,16 +38,17 @@
 // the names above them, in byte order:
 //
 //   - A name that the run locks exclusively: its row is locked for update.
-//   - A name that the run locks shared, and each name above: the row is locked for share.
+//   - A name that the run locks shared, and each name above a name that it locks: the row is locked
+//     for share.
 //   - A name that the run locks shared and that may have names beneath it, such as a schema: the
 //     rows of all names beneath are locked for share too.
 //
 // So two transactions of conflicting runs lock one row in conflicting modes, and the second one
 // waits for the end of the first. Readers do not wait for each other.
 //
-// A row that is missing is inserted. A reader of a schema may have locked the rows beneath before,
-// so its locks do not include the new row. So each name with names beneath has a second row in
-// tokens (part = 1). A reader of a schema locks the second row of the schema for share. A
+// A row that is missing is inserted. A reader of a schema may already have locked the rows beneath
+// the schema. Its locks do not include the new row. So each name with names beneath has a second
+// row in tokens (part = 1). A reader of a schema locks the second row of the schema for share. A
 // transaction that inserts a name first locks the second row of each name above for update, so it
 // waits for these readers. Rows of tokens are never deleted, so each name is inserted only once.
 //

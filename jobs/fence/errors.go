@@ -11,8 +11,8 @@ var (
 	// statement with an implicit commit, or by a deadlock whose error the function ignored. Its
 	// effects may be committed in part.
 	ErrEnded = errors.New("the function has ended its fenced transaction")
-	// ErrPartial says that an earlier attempt ended the transaction before its end, and committed a
-	// part of its effects. No attempt of this firing can repeat or complete them.
+	// ErrPartial says that the function of an earlier attempt ended its transaction (see ErrEnded)
+	// and committed a part of its effects. No attempt of this firing can repeat or complete them.
 	ErrPartial = errors.New("an earlier attempt has committed a part of this transaction")
 	// ErrStepRepeated refuses a second transaction with the same step in one attempt: the fence
 	// could not tell the two apart. Give each transaction a step of its own: see [Step].

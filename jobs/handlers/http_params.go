@@ -25,8 +25,9 @@ type HTTPParams struct {
 	Body         string            `json:"body"`
 	ExpectStatus Statuses          `json:"expect_status"` // default any from 200 to 299
 	Timeout      jobs.Duration     `json:"timeout"`       // until the response is read; default 30s
-	// FollowRedirects is same_host (the default), none or any. With any, another host gets neither
-	// headers nor body of the job.
+	// FollowRedirects is same_host (the default), none or any. any also follows redirects to other
+	// hosts, which do not get the headers of the job. A redirect that would send them the body is
+	// an error.
 	FollowRedirects string `json:"follow_redirects"`
 	// Values are for the templates.
 	Values Values `json:"values"`

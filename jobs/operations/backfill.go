@@ -77,11 +77,12 @@ func (o *Operations) PlanBackfill(ctx context.Context, r BackfillRequest) (Backf
 // Backfill adds a backfill. Replicas add and start its runs, the oldest first. At most r.Parallel
 // of them are active at the same time. It needs the permission to trigger the job.
 //
-// It returns a *storage.BadInputError for a range in the future, without a scheduled time or with
-// more than storage.MaxBackfillTimes, and for parallel runs of a job whose runs exclude each other.
-// It returns storage.ErrNotFound if this configuration does not have the job or no replica has
-// registered it, and storage.ErrConflict if the job has an active backfill or its active schedule
-// is not that of this configuration.
+// It returns a *storage.BadInputError if the job is a dependent, or if the range ends in the
+// future, has no scheduled time or has more than storage.MaxBackfillTimes. It also does so if
+// r.Parallel is more than 1 and the runs of the job exclude each other. It returns
+// storage.ErrNotFound if this configuration does not have the job or no replica has registered it.
+// It returns storage.ErrConflict if the job has an active backfill, or if its active schedule is
+// not that of this configuration.
 func (o *Operations) Backfill(ctx context.Context, a storage.Action,
 	r BackfillRequest) (storage.Backfill, error) {
 	a, err := o.action(ctx, a)

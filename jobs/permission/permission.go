@@ -15,7 +15,7 @@ const (
 	Release     Permission = "release"      // release locks by force
 	Drain       Permission = "drain"        // drain replicas
 	EditJobs    Permission = "edit_jobs"    // add, change and remove jobs; read definitions
-	Reload      Permission = "reload"       // have a replica read its configuration again
+	Reload      Permission = "reload"       // make a replica read its configuration again
 )
 
 // All returns all permissions.

@@ -46,7 +46,8 @@ func (e *DeniedError) Error() string {
 
 type subjectKey struct{}
 
-// With returns a context whose actions are those of the subject.
+// With returns a copy of ctx that has the subject. An action with this context is an action of the
+// subject.
 func With(ctx context.Context, s Subject) context.Context {
 	return context.WithValue(ctx, subjectKey{}, s)
 }

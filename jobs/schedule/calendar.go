@@ -75,8 +75,8 @@ func (s Schedule) excluding(scheduledAt time.Time) (calendar *Calendar, until ti
 	return nil, scheduledAt
 }
 
-// Excluded reports whether only a calendar keeps the schedule from being due at t, and returns the
-// calendar's name.
+// Excluded reports whether the schedule would be due at t without its calendars, and a calendar
+// excludes t. It returns the calendar's name.
 func (s Schedule) Excluded(t time.Time) (calendar string, ok bool) {
 	if s.nominal(t.Add(-time.Nanosecond)) != t.UTC() {
 		return "", false

@@ -19,10 +19,10 @@ func Jitter(job string, scheduledAt time.Time, most time.Duration) time.Duration
 	return time.Duration(share)
 }
 
-// NextStart returns the scheduled time whose delayed start is the first one after t, and that
-// start. It uses the Delay of the named job. It returns zero times if there is none. If delays can
-// be longer than the time between two scheduled times, a later scheduled time may start before an
-// earlier one.
+// NextStart returns the first start of the named job after t, and the scheduled time of this start.
+// A start is a scheduled time plus the Delay of the job. Both results are zero times if there is no
+// such start. If delays can be longer than the time between two scheduled times, a later scheduled
+// time may start before an earlier one.
 func (s Schedule) NextStart(job string, t time.Time) (scheduledAt, start time.Time) {
 	if s.jitter <= 0 {
 		scheduledAt = s.Next(t)

@@ -30,8 +30,8 @@ const lastYear = 9999
 
 // Next returns the first scheduled time after t that no calendar excludes, or the zero time if
 // there is none. Scheduled times are whole seconds in UTC from the years 1 to 9999, and may be
-// compared with ==. Next also returns the zero time if calendars exclude 4,000 ranges of time in a
-// row, such as days.
+// compared with ==. A calendar excludes ranges of time, such as days. After 4,000 such ranges in a
+// row, Next ends the search and returns the zero time.
 func (s Schedule) Next(t time.Time) time.Time {
 	scheduledAt := s.nominal(t)
 	for range maxExcluded {
@@ -75,9 +75,10 @@ func (s Schedule) Upcoming(from time.Time, n int) []time.Time {
 	return scheduledTimes
 }
 
-// After returns the names of the dependencies of the job, and nil for other schedules. The job is
-// due when all of them have succeeded for the same scheduled time. Such a schedule has no scheduled
-// times of its own: Next returns none. The caller must not change the result.
+// After returns the names of the dependencies of the job, or nil if the schedule has none. A job
+// with dependencies is due when all of them have succeeded for the same scheduled time. Its
+// schedule has no scheduled times of its own: Next returns the zero time. The caller must not
+// change the result.
 func (s Schedule) After() []string { return s.after }
 
 // WithClockChanges returns the schedule with another policy for changes of clocks. It does not

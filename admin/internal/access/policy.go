@@ -19,7 +19,7 @@ import (
 
 // Policy says who may use the server, under which host names.
 type Policy struct {
-	Hosts  []string // beside loopback's: lower case, without port
+	Hosts  []string // besides loopback names: lower case, without port
 	Users  []User
 	Tokens []Token
 	Proxy  *Proxy // nil: no proxy is trusted

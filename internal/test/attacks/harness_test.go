@@ -388,7 +388,7 @@ func decode[T any](a *attack, text string) (value T) {
 	return value
 }
 
-// reload has the replica read its configuration again, with the text old replaced by new.
+// reload makes the replica read its configuration again, with the text old replaced by new.
 func (g *target) reload(old, new string) {
 	g.attack.Helper()
 	text, err := os.ReadFile(g.config)

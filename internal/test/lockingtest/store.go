@@ -106,7 +106,7 @@ func restoring(o *locking.Options) { o.Restore = true }
 // longLease is for tests in which the end of the lease must not help.
 func longLease(o *locking.Options) { o.Lease = 10 * awaitTimeout }
 
-// longReserve lets a waiter keep its position before younger ones even on a busy machine.
+// longReserve lets a waiter keep its position ahead of younger ones even on a busy machine.
 func longReserve(o *locking.Options) { o.Reserve = 10 * awaitTimeout }
 
 func (r *replica) note(e locking.Event) {
