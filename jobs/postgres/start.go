@@ -39,13 +39,13 @@ INSERT INTO holdfast.runs (id, job, scheduled_at, key, recovery, state, session,
     created_at)
 SELECT r.id, r.job, r.scheduled_at, r.key, r.recovery, 'waiting', s.id, s.replica, clock_timestamp()
 FROM unnest($3::uuid[], $2::text[], $4::timestamptz[], $5::text[], $6::int[], $7::bigint[],
-    $8::int[])
-     AS r (id, job, scheduled_at, key, recovery, version, attempt)
+    $8::int[]) WITH ORDINALITY
+    AS r (id, job, scheduled_at, key, recovery, version, attempt, place)
 JOIN holdfast.sessions s ON s.id = $1 AND s.ended_at IS NULL AND s.expires_at > clock_timestamp()
 WHERE (SELECT r.version > 0 AND j.version <> r.version FROM holdfast.jobs j
     WHERE j.name = r.job COLLATE "C") IS NOT TRUE`
 	insertSorted = `
-ORDER BY r.job COLLATE "C", r.scheduled_at, r.key COLLATE "C", r.recovery
+ORDER BY r.job COLLATE "C", r.scheduled_at, r.key COLLATE "C", r.recovery, r.place
 ON CONFLICT DO NOTHING`
 
 	// insertStarts alone decides whether a new firing is held back. A later pause or drain does not
@@ -261,7 +261,7 @@ func firingOrder(a, b storage.Firing) int {
 }
 
 func runColumns(requests []storage.StartRequest) []any {
-	requests = slices.SortedFunc(slices.Values(requests), func(a, b storage.StartRequest) int {
+	requests = slices.SortedStableFunc(slices.Values(requests), func(a, b storage.StartRequest) int {
 		return firingOrder(a.Firing, b.Firing)
 	})
 	n := len(requests)

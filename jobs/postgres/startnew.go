@@ -20,9 +20,10 @@ WITH alive AS MATERIALIZED (
     SELECT s.id, s.replica FROM holdfast.sessions s WHERE s.id = $1 AND s.ended_at IS NULL
         AND s.expires_at > clock_timestamp() AND NOT s.draining
 ), ` + pausedJobs + `, mine AS (
-    SELECT q.run, q.job, q.scheduled_at, q.recovery, q.since, NULL::uuid AS backfill
+    SELECT q.run, q.job, q.scheduled_at, q.recovery, q.since, q.place, NULL::uuid AS backfill
     FROM unnest($3::uuid[], $2::text[], $4::timestamptz[], $11::int[], $12::bigint[],
-        $13::timestamptz[]) AS q (run, job, scheduled_at, recovery, version, since)
+        $13::timestamptz[]) WITH ORDINALITY AS q (run, job, scheduled_at, recovery, version,
+        since, place)
     WHERE EXISTS (SELECT FROM alive) AND q.job NOT IN (SELECT job FROM paused)
         AND (SELECT q.version > 0 AND j.version <> q.version FROM holdfast.jobs j
             WHERE j.name = q.job COLLATE "C") IS NOT TRUE
@@ -32,7 +33,7 @@ WITH alive AS MATERIALIZED (
     SELECT m.run, m.job, m.scheduled_at, m.recovery, 1, 'running', a.id, a.replica,
         nextval('holdfast.tokens'), clock_timestamp(), clock_timestamp()
     FROM mine m CROSS JOIN alive a WHERE NOT EXISTS (SELECT FROM blocked b WHERE b.run = m.run)
-    ORDER BY m.job COLLATE "C", m.scheduled_at, m.recovery
+    ORDER BY m.job COLLATE "C", m.scheduled_at, m.recovery, m.place
     ON CONFLICT DO NOTHING RETURNING id AS run, token
 ), granted AS (
     INSERT INTO holdfast.claims (token, run, session, granted_at)
