@@ -28,6 +28,11 @@ const (
 	KindMemo  Kind = "memo"  // a value that a Memo computes
 )
 
+// HasHierarchy reports whether a name of this kind is a path, which covers the paths beneath it.
+// The names of jobs, groups and memos are not paths, although those of jobs and memos may contain
+// "/".
+func (k Kind) HasHierarchy() bool { return k == KindTable || k == KindPath || k == KindSlot }
+
 const (
 	maxNameBytes = 1024
 	maxRequests  = 1000
@@ -50,7 +55,7 @@ func Path(name string) (Resource, error) { return newResource(KindPath, strings.
 func Slot(name string) (Resource, error) { return newResource(KindSlot, strings.Trim(name, "/")) }
 
 // Job returns the resource of a job's own name. The name may contain "/", but no empty, "." or ".."
-// segment. It is a path like others: locks on the names of the jobs a and a/b exclude each other.
+// segment. The jobs a and a/b do not exclude each other.
 func Job(name string) (Resource, error) { return newResource(KindJob, name) }
 
 // OfJob returns what a run of the job locks, in normal form: the given resources
@@ -143,8 +148,11 @@ func (r Resource) String() string {
 }
 
 // Ancestors returns the resources above r, the topmost first. For a/b/c it returns a
-// and a/b.
+// and a/b. A kind without hierarchy has none (see Kind.HasHierarchy).
 func (r Resource) Ancestors() []Resource {
+	if !r.kind.HasHierarchy() {
+		return nil
+	}
 	var above []Resource
 	for i, c := range r.path {
 		if c == '/' {
@@ -157,8 +165,11 @@ func (r Resource) Ancestors() []Resource {
 // Related reports whether the locks of the two resources overlap: they are the same,
 // or one lies beneath the other.
 func (r Resource) Related(other Resource) bool {
-	return r.kind == other.kind && (r.path == other.path ||
-		strings.HasPrefix(r.path, other.path+"/") || strings.HasPrefix(other.path, r.path+"/"))
+	if r.kind != other.kind || !r.kind.HasHierarchy() {
+		return r == other
+	}
+	return r.path == other.path || strings.HasPrefix(r.path, other.path+"/") ||
+		strings.HasPrefix(other.path, r.path+"/")
 }
 
 // Mode is how a resource is locked.

@@ -89,6 +89,10 @@ func TestRelated(t *testing.T) {
 		{"path:a", "path:a-b", false},
 		{"path:a", "table:a", false},
 		{"path:a", "path:b", false},
+		{"slot:a", "slot:a/b", true},
+		{"job:a/b", "job:a/b", true},
+		{"job:a", "job:a/b", false},
+		{"memo:a", "memo:a/b", false},
 	}
 	for _, test := range tests {
 		a, b := parsed(t, test.a), parsed(t, test.b)

@@ -137,7 +137,8 @@ func probeColumns(ids []rawID, wanted [][]locking.Request) []any {
 	return []any{owners, names, modes, slots, own, deep}
 }
 
-// mayHaveDescendants is false for schema/table, which has no descendants.
+// mayHaveDescendants is false for schema/table, which has no descendants, and for names that are no
+// paths.
 func mayHaveDescendants(r locking.Resource) bool {
-	return r.Kind() != locking.KindTable || len(r.Ancestors()) == 0
+	return r.Kind().HasHierarchy() && (r.Kind() != locking.KindTable || len(r.Ancestors()) == 0)
 }

@@ -261,9 +261,8 @@ func firingOrder(a, b storage.Firing) int {
 }
 
 func runColumns(requests []storage.StartRequest) []any {
-	requests = slices.SortedStableFunc(slices.Values(requests), func(a, b storage.StartRequest) int {
-		return firingOrder(a.Firing, b.Firing)
-	})
+	requests = slices.SortedStableFunc(slices.Values(requests),
+		func(a, b storage.StartRequest) int { return firingOrder(a.Firing, b.Firing) })
 	n := len(requests)
 	ids, names, scheduledTimes, keys := make([]rawID, n), make([]string, n), make([]time.Time, n),
 		make([]string, n)

@@ -93,6 +93,10 @@ func testKinds(t *testing.T, f GrantsFixture) {
 				Mode: locking.Exclusive}))
 		}
 	}
+	// the names of jobs and memos are no paths
+	for _, key := range []string{"job:b", "job:a/d", "memo:b", "memo:b/c"} {
+		c.granted(s, ask(locking.Request{Resource: resource(key), Mode: locking.Exclusive}))
+	}
 }
 
 func testSimilarNames(t *testing.T, f GrantsFixture) {
