@@ -75,8 +75,8 @@ func firingOf(run *jobs.Run) storage.Firing {
 	return storage.Firing{Job: run.Job, ScheduledAt: run.ScheduledAt.UTC().Round(0), Key: run.Key}
 }
 
-// Done implements storage.TestRuns.
-func (r *databaseRuns) Done(run *jobs.Run) (bool, error) {
+// CommittedBefore implements storage.TestRuns.
+func (r *databaseRuns) CommittedBefore(run *jobs.Run) (bool, error) {
 	inside := run.Internal(attempt.NewKey())
 	if inside.StepCommitted("") {
 		return false, fmt.Errorf("%w: %q", fence.ErrStepRepeated, "")

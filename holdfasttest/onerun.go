@@ -67,8 +67,8 @@ func (r *oneRun) Committed(_ *jobs.Run, saved json.RawMessage) {
 	}
 }
 
-// Done implements storage.TestRuns.
-func (r *oneRun) Done(*jobs.Run) (bool, error) { return false, nil }
+// CommittedBefore implements storage.TestRuns.
+func (r *oneRun) CommittedBefore(*jobs.Run) (bool, error) { return false, nil }
 
 // Complete implements storage.TestRuns.
 func (r *oneRun) Complete(_ context.Context, run *jobs.Run) error {

@@ -29,8 +29,8 @@ func (s storedRuns) Committed(run *jobs.Run, saved json.RawMessage) {
 	}
 }
 
-// Done implements storage.TestRuns.
-func (s storedRuns) Done(*jobs.Run) (bool, error) { return false, nil }
+// CommittedBefore implements storage.TestRuns.
+func (s storedRuns) CommittedBefore(*jobs.Run) (bool, error) { return false, nil }
 
 // Complete implements storage.TestRuns. No other goroutine of the bubble takes the claim between
 // the commit and this call, because the clock stands still from one to the other.

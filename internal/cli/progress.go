@@ -77,6 +77,6 @@ func (p *progress) end() {
 	p.once.Do(func() {
 		close(p.stop)
 		<-p.stopped
-		_ = p.bar.Finish() // as in redraw
+		_ = p.bar.Close() // as in redraw
 	})
 }

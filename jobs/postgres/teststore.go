@@ -103,7 +103,7 @@ func rollBackTo(ctx context.Context, point pgx.Tx) error {
 
 func (s *TestStore) completeInTx(ctx context.Context, run *jobs.Run,
 	fn func(tx pgx.Tx) error) error {
-	done, err := s.runs.Done(run)
+	done, err := s.runs.CommittedBefore(run)
 	if err != nil || done {
 		return err
 	}

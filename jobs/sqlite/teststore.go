@@ -99,7 +99,7 @@ func (s *TestStore) inTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx)
 
 func (s *TestStore) completeInTx(ctx context.Context, run *jobs.Run,
 	fn func(tx *sql.Tx) error) error {
-	done, err := s.runs.Done(run)
+	done, err := s.runs.CommittedBefore(run)
 	if err != nil || done {
 		return err
 	}

@@ -46,9 +46,9 @@ type TestRuns interface {
 	// Committed counts a fenced transaction of the run that has committed. Saved is the state that
 	// the transaction saved, or nil.
 	Committed(run *jobs.Run, saved json.RawMessage)
-	// Done reports whether an earlier attempt has committed the run's own transaction. Then it is
-	// not executed again.
-	Done(run *jobs.Run) (bool, error)
+	// CommittedBefore reports whether an earlier attempt has committed the run's own transaction.
+	// Then it is not executed again.
+	CommittedBefore(run *jobs.Run) (bool, error)
 	// Complete is called after the run's own transaction has committed. If that transaction ends
 	// the run, it records the run as succeeded.
 	Complete(ctx context.Context, run *jobs.Run) error
