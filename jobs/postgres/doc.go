@@ -20,9 +20,10 @@
 // each resource. (Package fence has other tables, in other databases.) A start locks the names that
 // it wants FOR NO KEY UPDATE, whatever the mode, and their ancestors FOR SHARE. A later statement
 // looks for conflicting grants. So the second start sees the grants of the first. Each fence has a
-// floor: no claim with a smaller token holds the resource. The floor rises only once in a thousand
-// tokens, so that the table does not bloat. A sweep deletes a fence after an hour unless it is
-// locked. If a start finds that one of its fences is gone, it begins again.
+// floor, from which a start searches the grants of the resource: no claim with a smaller token
+// holds it. The floor rises only once in a thousand tokens, so that the table does not bloat. A
+// sweep deletes a fence one hour after it was added, unless it is locked. If a start finds that one
+// of its fences is gone, it begins again.
 //
 // A start decides in two ways. Most firings are new, and nothing refuses them: one statement
 // (startNew) inserts such a run as running, with its claim and grants. All other requests take
@@ -64,10 +65,10 @@
 // sees the result of the first. An action that adds, changes or removes a job then takes such a
 // lock on all added jobs. So what it checked about them stays true until it commits. It locks rows
 // in the common order, and the row of meta last, in the round trip that commits. A start checks
-// each firing once for a pause or a drain. The statement that inserts a new firing checks it. The
-// statement that locks the row of a waiting run in waits checks that run. A removed job has a
-// negative version, which is active on no replica. Replicas are notified on a channel of the
-// cluster, and no guarantee depends on that.
+// each firing once for a pause or a drain: a new firing in the statement that inserts it, and a
+// waiting run in the statement that locks its row in waits. A removed job has a negative version,
+// which is active on no replica. Replicas are notified on a channel of the cluster, and no
+// guarantee depends on that.
 //
 // An entry of the audit log gets its link in the hash chain after its action (auditchain.go), so
 // actions do not wait for each other. A seal computes hashes without a lock, and one statement adds
@@ -95,7 +96,8 @@
 // run, and one rule (conflict.go) decides on locks and runs. All rules of a start hold for a
 // grant, and these:
 //
-//   - It looks for conflicts before it locks any fence, and a refused request locks none.
+//   - It looks for conflicts twice: before it locks any fence, and afterwards like a start. A
+//     request that is refused first locks no fence.
 //   - It fails as a whole unless its session is alive at its end.
 //   - It locks the rows of its waiting locks, so that a withdrawal comes before or after it.
 //   - A waiting lock ends with its session, and no replica adopts it.
@@ -104,8 +106,9 @@
 //
 // A transaction of a job is two batches around its own statements. The first is BEGIN with the
 // fence check, and the second is the finish with COMMIT. On a pool of the store, the second batch
-// also undoes changes that the job may have left in the connection. If the claim is gone, the
-// finish fails, and with it all later statements of the batch.
+// also undoes changes that the job may have left in the connection. If the claim is gone, because a
+// statement of the job has ended the transaction, the finish fails, and with it all later
+// statements of the batch.
 //
 // The statements of the store are look-ups by key. They are planned as such, whatever statistics
 // PostgreSQL had of the tables when it made the plan (see beginPipeline).
