@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 	"github.com/holdfast-dev/holdfast/internal/test/browsertest"
+	"github.com/holdfast-dev/holdfast/internal/test/soak"
 )
 
 // hasty returns a server whose pages refresh each second, which is more often than the options
@@ -88,20 +89,21 @@ func TestTextsAreInTheTimeZoneOfTheViewer(t *testing.T) {
 	t.Parallel()
 	const sentence, tooltip = "[data-says]", "svg title"
 	window := tabInTokyo(t)
-	for _, c := range []struct {
+	type text struct {
 		name     string
 		options  Options
 		path     string
 		selector string
 		has      []string
-	}{
+	}
+	rare := []text{{"end of the upcoming conflicts", rush(), "/locks/upcoming", sentence,
+		[]string{"simulation ends after 50000 scheduled times, at 13:30:00"}}} // it takes seconds
+	for _, c := range append(soak.Pick(nil, rare), []text{
 		{"explanation", explainedJob(t, "UTC"),
 			"/jobs/rollup-sales/explain?at=2026-03-12T02:31:00Z", sentence,
 			[]string{"It is not due at 2026-03-12 11:31:00: "}},
 		{"omitted runs of the timeline", crowd(), "/locks/timeline?span=24h", sentence,
 			[]string{"are drawn, since 10:32:55: zoom in"}},
-		{"end of the upcoming conflicts", rush(), "/locks/upcoming", sentence,
-			[]string{"simulation ends after 50000 scheduled times, at 13:30:00"}},
 		{"histogram", contention(), "/", tooltip, []string{
 			"2026-03-13 16:15:00, 15 min: 150 succeeded", "12:00:00, 15 min: 31 succeeded",
 			"2026-03-13 16:45:00, 15 min: 1 failed", "10:15:00, 15 min: at most 10 ms"}},
@@ -115,7 +117,7 @@ func TestTextsAreInTheTimeZoneOfTheViewer(t *testing.T) {
 			"report scheduled 13:05:00, waits 5 min"}},
 		{"attempts", story(), "/runs/" + id(302).String(), tooltip, []string{
 			"Waited from 12:08:15 to 12:08:25", "Attempt 1 ran from 12:08:25 to 12:08:37"}},
-	} {
+	}...) {
 		t.Run(c.name, func(t *testing.T) {
 			server := newServer(t, c.options)
 			// A busy machine takes seconds for ten thousand jobs.

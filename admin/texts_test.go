@@ -18,7 +18,7 @@ import (
 // With HOLDFAST_UPDATE set, the test writes the file.
 func TestTexts(t *testing.T) {
 	t.Parallel()
-	byPage := make(map[string][]string)
+	byPage, known := make(map[string][]string), make(map[string]string)
 	for _, state := range galleryStates() {
 		if len(state.options.Store.(*history).jobs) > 1000 ||
 			strings.Contains(state.name, "hostile") {
@@ -31,7 +31,7 @@ func TestTexts(t *testing.T) {
 		}
 		page := kindOf(t, state.address())
 		byPage[page] = append(byPage[page],
-			textsOf(t, get(t, state.handler(server), state.address()).Body)...)
+			textsOf(t, get(t, state.handler(server), state.address()).Body, known)...)
 	}
 	// A text on more than half of the pages belongs to the layout.
 	pages := make(map[string]int)
@@ -79,15 +79,22 @@ var (
 	textUUID   = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|…[0-9a-f]{8}\b`) // or its end
 )
 
-// plainText returns a text without its data.
-func plainText(text string) string {
-	text = textUUID.ReplaceAllString(text, "…")
-	text = textNumber.ReplaceAllString(text, "#")
-	return strings.TrimSpace(textBlanks.ReplaceAllString(text, " "))
+// plainText returns a text without its data. It adds the result to known, because the expressions
+// are slow and pages have many texts in common.
+func plainText(text string, known map[string]string) string {
+	plain, found := known[text]
+	if !found {
+		plain = textUUID.ReplaceAllString(text, "…")
+		plain = textNumber.ReplaceAllString(plain, "#")
+		plain = strings.TrimSpace(textBlanks.ReplaceAllString(plain, " "))
+		known[text] = plain
+	}
+	return plain
 }
 
-// textsOf returns the texts of a page: one for each block, label and tooltip.
-func textsOf(t *testing.T, page io.Reader) (texts []string) {
+// textsOf returns the texts of a page: one for each block, label and tooltip. See plainText for
+// known.
+func textsOf(t *testing.T, page io.Reader, known map[string]string) (texts []string) {
 	t.Helper()
 	inline := []string{"a", "abbr", "b", "bdi", "code", "em", "i", "kbd", "small", "span", "strong",
 		"time", "var", "wbr", "tspan"}
@@ -95,7 +102,7 @@ func textsOf(t *testing.T, page io.Reader) (texts []string) {
 	var block strings.Builder
 	var open []string // open elements that contain data
 	end := func() {
-		if text := plainText(block.String()); strings.ContainsFunc(text, isLetter) {
+		if text := plainText(block.String(), known); strings.ContainsFunc(text, isLetter) {
 			texts = append(texts, text)
 		}
 		block.Reset()
@@ -131,7 +138,7 @@ func textsOf(t *testing.T, page io.Reader) (texts []string) {
 		for _, attribute := range token.Attr {
 			if slices.Contains([]string{"title", "aria-label", "placeholder", "alt"},
 				attribute.Key) && len(open) == 0 {
-				if text := plainText(attribute.Val); strings.ContainsFunc(text, isLetter) {
+				if text := plainText(attribute.Val, known); strings.ContainsFunc(text, isLetter) {
 					texts = append(texts, attribute.Key+": "+text)
 				}
 			}

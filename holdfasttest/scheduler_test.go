@@ -267,7 +267,7 @@ func TestClockChanges(t *testing.T) {
 	job := every(nothing)
 	job.Schedule, job.Timezone = schedule.Cron("30 2 * * *"), "Europe/Berlin"
 	synctest.Test(t, func(t *testing.T) {
-		holdfasttest.SetClock(t, time.Date(2026, 3, 28, 12, 0, 0, 0, time.UTC))
+		holdfasttest.SetClock(t, time.Date(2026, 3, 29, 0, 0, 0, 0, time.UTC))
 		s := holdfasttest.New(t, holdfast.WithJobs(job))
 		r := s.Fire("rollup").Expect(jobs.Succeeded) // 02:30 does not exist on that day
 		if want := time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC); !r.ScheduledAt.Equal(want) {
