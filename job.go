@@ -55,9 +55,11 @@ type Job[P any] struct {
 	Deadline time.Duration // from the scheduled time to the start; 0 is none
 	// Retry is what follows an attempt that failed. A field that is not set has its default. The
 	// default of Attempts is 1, so a policy without Attempts never retries, even if it has Elapsed.
+	// With configs.UnlimitedAttempts only Elapsed limits the attempts.
 	Retry retry.Policy
 	// Wait is what happens while a lock is held. A field that is not set has the value of
-	// locking.wait; a Reserve of locking.NeverReserve reserves nothing.
+	// locking.wait. A Reserve of locking.NeverReserve reserves nothing, and with
+	// configs.UnlimitedAttempts only Elapsed limits the tries.
 	Wait             configs.Wait
 	Overlap          jobs.Overlap // "" is jobs.OverlapSkip
 	Misfire          configs.Misfire

@@ -179,3 +179,28 @@ func TestEveryKeyCanBeBuilt(t *testing.T) {
 		}
 	}
 }
+
+// TestUnlimitedAttempts writes policies that only elapsed limits, which 0 cannot express in Go.
+func TestUnlimitedAttempts(t *testing.T) {
+	job := func(elapsed time.Duration) BuiltJob {
+		return BuiltJob{Job: Job{Name: "a", Spec: schedule.Spec{Cron: "0 2 * * *"}, Handler: "sql",
+			Params: mustParams(t, map[string]string{"statement": "SELECT 1"}),
+			Wait:   Wait{Attempts: UnlimitedAttempts, Elapsed: elapsed},
+			Retry: retry.Policy{Attempts: UnlimitedAttempts, Delay: time.Second,
+				Elapsed: elapsed}}}
+	}
+	got, err := Build(Defaults(), WithBuiltJobs(job(time.Hour)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j := got.Jobs[0]; j.Wait.Attempts != 0 || j.Retry.Attempts != 0 ||
+		j.Retry.Elapsed != time.Hour {
+		t.Errorf("got wait %+v and retry %+v, want attempts without a limit", j.Wait, j.Retry)
+	}
+	_, err = Build(Defaults(), WithBuiltJobs(job(0)))
+	for _, key := range []string{"wait.attempts", "retry.attempts"} {
+		if err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("no limit at all: got %v, want a mistake at %s", err, key)
+		}
+	}
+}

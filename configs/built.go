@@ -16,10 +16,15 @@ import (
 // know which of its zero values are meant.
 var ErrNotBegun = errors.New("not begun with configs.Defaults(), Load or Parse")
 
+// UnlimitedAttempts is the number of attempts of a policy that only Elapsed limits, in a job that
+// Go code makes. There, 0 stands for the default.
+const UnlimitedAttempts = -1
+
 // BuiltJob is a job that Go code made.
 type BuiltJob struct {
 	// Job has the values of the keys. A zero value stands for the default of its key. In a wait
-	// policy, a Reserve of locking.NeverReserve stands for 0s in a file.
+	// policy, a Reserve of locking.NeverReserve stands for 0s in a file. In wait and retry
+	// policies, UnlimitedAttempts stands for 0 in a file.
 	Job Job
 	// Mistakes has the mistakes that were found while the job was made. They are reported with all
 	// others.

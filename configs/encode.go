@@ -66,6 +66,9 @@ func (e *encoder) encodeStruct(v reflect.Value) error {
 		first = false
 		writeText(&e.out, f.key)
 		e.out.WriteByte(':')
+		if f.key == "attempts" && value.Int() == UnlimitedAttempts {
+			value = reflect.ValueOf(0) // as the file writes it
+		}
 		if err := e.encodeValue(value); err != nil {
 			return fmt.Errorf("%s: %w", f.key, err)
 		}
