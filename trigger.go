@@ -81,8 +81,8 @@ func (t Trigger[P]) request() (storage.Action, storage.TriggerRequest, error) {
 }
 
 // Trigger adds a run of a job, which any replica starts, usually within a second. Jobs can be
-// triggered after the first replica that has them has become ready. An earlier trigger is refused
-// with storage.ErrNotFound.
+// triggered after the first replica that has them has become ready. A trigger before that is
+// refused with storage.ErrNotFound.
 //
 // A refused trigger returns TriggerRefused together with an error. The error wraps
 // storage.ErrPaused, storage.ErrBusy, storage.ErrKeyUsed (the key belongs to another request),

@@ -19,9 +19,9 @@ type EventKind string
 // If an operator ends a run in the store, the replica that had the run learns this when the store
 // refuses its next call for the run. Then it publishes the event: EventFinished for a cancelled
 // waiting run, EventLost for a run whose locks were released. For a cancelled run that no replica
-// had, the replica that executed the action publishes it. An action that is executed outside a
-// replica, for example by the command scheduler cancel, publishes nothing. Neither does the removal
-// of a job.
+// had, the replica that executed the action publishes it. Nothing is published for such a run if
+// the action was executed outside a replica, for example by the command scheduler cancel, or if it
+// was the removal of the job.
 const (
 	// the replica tries to start a scheduled firing
 	EventScheduled EventKind = "scheduled"

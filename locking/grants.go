@@ -26,7 +26,7 @@ var (
 // of two locks on one resource has the larger token. 0 is no token.
 type Token int64
 
-// Session is the record in the store of the grants that a replica is alive.
+// Session says that a replica is alive. The store of the grants keeps it.
 type Session struct {
 	ID      uuid.UUID // drawn by the replica, new for each session
 	Replica string

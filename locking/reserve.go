@@ -3,9 +3,9 @@ package locking
 import "time"
 
 const (
-	// DefaultReserve is how long a waiter reserves its position by default. By default a firing
-	// waits longer for its locks. So a firing is not skipped because of one reservation of an older
-	// waiter.
+	// DefaultReserve is how long a waiter reserves its position by default. It is shorter than the
+	// time for which a firing waits for its locks by default. So a firing is not skipped because of
+	// one reservation of an older waiter.
 	DefaultReserve = 5 * time.Second
 	// NeverReserve is the option of a waiter that reserves nothing.
 	NeverReserve time.Duration = -1

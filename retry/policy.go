@@ -10,8 +10,8 @@ const (
 	Constant Backoff = "constant" // Delay, each time
 	// Delay, doubled at each failure, at most MaxDelay
 	Exponential Backoff = "exponential"
-	// max(10 ms, 1024 ms / n), regardless of Delay: the delays shrink. n is the number of failures,
-	// and starts again at 1 after 15
+	// 1024 ms / n, regardless of Delay: the delays shrink. n is the number of failures, and starts
+	// again at 1 after 15
 	ReverseExponential Backoff = "reverse_exponential"
 )
 

@@ -27,9 +27,9 @@
 //
 // A start decides in two ways. Most firings are new, and nothing refuses them: one statement
 // (startNew) inserts such a run as running, with its claim and grants. All other requests take
-// several statements, which insert the run as waiting first. The caller sends a new request that
-// startNew leaves undecided a second time. So each start is one transaction, and a failed one
-// leaves nothing behind.
+// several statements, which insert the run as waiting first. If startNew leaves a new request
+// undecided, the caller sends it again. So each start is one transaction, and a failed one leaves
+// nothing behind.
 //
 // Each step of a start is a statement of its own. All are sent in one round trip as one implicit
 // transaction. So if a replica is paused after it has sent them, PostgreSQL commits them and
@@ -78,9 +78,9 @@
 //
 // A step of a backfill locks its row first. Each later statement of the step sees what earlier
 // steps have done. So of several steps that begin at the same cursor, only one adds runs. The table
-// backfill_runs has the keys of its runs that have not ended or are not counted yet. A position in
-// wants is a time. For a run of a backfill it is a hundred years later, so the run is behind all
-// other waiters.
+// backfill_runs has the keys of its runs that have not ended or are not counted yet. In the table
+// wants, the position of a waiter is a time. For a run of a backfill it is a hundred years later,
+// so the run is behind all other waiters.
 //
 // # Tallies
 //
@@ -97,7 +97,7 @@
 // grant, and these:
 //
 //   - It looks for conflicts twice: before it locks any fence, and afterwards like a start. A
-//     request that is refused first locks no fence.
+//     request that the first look refuses locks no fence.
 //   - It fails as a whole unless its session is alive at its end.
 //   - It locks the rows of its waiting locks, so that a withdrawal comes before or after it.
 //   - A waiting lock ends with its session, and no replica adopts it.

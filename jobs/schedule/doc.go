@@ -30,8 +30,8 @@
 //   - If a local time does not exist, the job is due at the first time after the gap. All
 //     scheduled times in a gap count as one, together with a scheduled time at its end.
 //   - If a local time exists twice, the job is due the first time only.
-//   - Schedules that repeat evenly are due at both times instead. If they match every hour, the
-//     first rule does not apply either: a gap adds no scheduled time at its end.
+//   - Schedules that repeat evenly are due at both times instead. Those of them that match every
+//     hour also ignore the first rule: a gap adds no scheduled time at its end.
 //
 // These schedules repeat evenly:
 //

@@ -21,8 +21,8 @@ type JobProgress interface {
 	PreviousSuccess(ctx context.Context, job string, before time.Time) (time.Time, error)
 }
 
-// RunStore is what a run needs of the store that holds its claim. It is the store itself, never a
-// decorator of it.
+// RunStore is what a run needs of the database of its fenced transactions: of the store, or of the
+// database of its job. It is never a decorator of a store.
 type RunStore interface {
 	JobProgress
 	// InTx runs fn in a fenced transaction of the run: see [jobs.Run.InTx].

@@ -39,13 +39,14 @@ type Sessions interface {
 	// Withdraw removes jobs from the session, and sets the Table of its replica's configuration.
 	// The active definitions of the jobs are then decided as at the end of a session: the newest
 	// version of another live session, or the previous active one if there is none. It does nothing
-	// for a session that has ended. The two parts may be separate transactions.
+	// for a session that has ended. The removal and the change of Table may be separate
+	// transactions.
 	Withdraw(ctx context.Context, session uuid.UUID, table string, jobs []string) error
 	// Versions returns the active definition of every job, by name.
 	Versions(ctx context.Context) (map[string]ActiveDefinition, error)
 }
 
-// Session is the record in the store that a replica is alive.
+// Session says that a replica is alive. The store keeps it.
 type Session struct {
 	ID      uuid.UUID // made by the replica, new for each session
 	Replica string    // unique among live replicas by configuration; not enforced
