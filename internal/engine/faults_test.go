@@ -43,6 +43,13 @@ func (f *faultyStore) Sweep(ctx context.Context) (storage.Swept, error) {
 	return f.Store.Sweep(ctx)
 }
 
+func (f *faultyStore) ExpireDisconnected(ctx context.Context, session uuid.UUID) ([]string, error) {
+	if f.dead.Load() {
+		return nil, fmt.Errorf("search for disconnected sessions: %w", storage.ErrUnavailable)
+	}
+	return f.Store.ExpireDisconnected(ctx, session)
+}
+
 func (f *faultyStore) Start(ctx context.Context, session uuid.UUID,
 	requests []storage.StartRequest) ([]storage.StartResult, error) {
 	if f.dead.Load() {

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -13,11 +14,27 @@ import (
 type sweeper struct {
 	store interface {
 		Sweep(ctx context.Context) (storage.Swept, error)
+		ExpireDisconnected(ctx context.Context, session uuid.UUID) ([]string, error)
 	}
 	locker  *locking.Locker // nil without memcached
 	tracing Tracing         // nil: no tracing
 	events  *events
 	log     zerolog.Logger
+}
+
+// expire expires the sessions of processes that are gone, and reports whether there were any. It
+// only saves time, because each session without heartbeats expires anyway.
+func (s *sweeper) expire(ctx context.Context, session uuid.UUID) bool {
+	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
+	defer cancel()
+	replicas, err := s.store.ExpireDisconnected(bounded, session)
+	if err != nil && ctx.Err() == nil {
+		s.log.Debug().Err(err).Msg("search for disconnected replicas failed")
+	}
+	for _, replica := range replicas {
+		s.log.Warn().Str("dead_replica", replica).Msg("replica disconnected, its session ends")
+	}
+	return len(replicas) > 0
 }
 
 // sweep ends expired sessions, and removes the advisory locks of their runs: the store has freed

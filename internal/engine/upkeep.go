@@ -12,9 +12,10 @@ const wakeInterval = 20 * time.Millisecond
 // upkeep does what any replica may do for the cluster. It sweeps expired sessions, adds runs of
 // dependents and backfills, adopts waiting runs, records misfires, and seals the audit log.
 //
-// Each interval it does everything. It adopts runs at once when an action was announced, which may
-// be a trigger, and when the last adoption left some. It adds runs of dependents and backfills at
-// once when a run that concerns them has ended on this replica.
+// Each interval it does everything. If the process of a session is gone, it sweeps at once. It
+// adopts runs at once when an action was announced, which may be a trigger, and when the last
+// adoption left some. It adds runs of dependents and backfills at once when a run that concerns
+// them has ended on this replica.
 type upkeep struct {
 	keeper     *keeper
 	intervals  *pollIntervals
@@ -42,7 +43,8 @@ func (u *upkeep) run(ctx context.Context) {
 			if regular {
 				all = now
 			}
-			if now.Sub(swept) >= min(u.heartbeat, u.intervals.sweep) {
+			expired := regular && u.sweeper.expire(ctx, session.ID)
+			if expired || now.Sub(swept) >= min(u.heartbeat, u.intervals.sweep) {
 				swept = now
 				u.sweeper.sweep(ctx)
 			}

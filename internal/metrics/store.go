@@ -77,6 +77,12 @@ func (s *store) Sweep(ctx context.Context) (swept storage.Swept, err error) {
 	return swept, err
 }
 
+func (s *store) ExpireDisconnected(ctx context.Context, session uuid.UUID) (
+	_ []string, err error) {
+	defer s.timed("expire_disconnected", time.Now(), &err)
+	return s.inner.ExpireDisconnected(ctx, session)
+}
+
 func (s *store) Open(ctx context.Context, session storage.Session) (err error) {
 	defer s.timed("open", time.Now(), &err)
 	return s.inner.Open(ctx, session)

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -204,9 +205,11 @@ func (s *harness) blocksRead() (n int) {
 			s.t.Fatal(err)
 		}
 	}
-	if err := s.a.heartbeats.send(s.t.Context(),
-		func(b *pgx.Batch) { b.Queue(flush) }); err != nil {
-		s.t.Fatal(err)
+	for _, session := range query[[]uuid.UUID](s, "SELECT array_agg(id) FROM holdfast.sessions") {
+		if err := s.a.heartbeats.send(s.t.Context(), session,
+			func(b *pgx.Batch, _ *sessionBackend) { b.Queue(flush) }); err != nil {
+			s.t.Fatal(err)
+		}
 	}
 	s.exec(flush) // excludes the test's own earlier reads
 	return query[int](s, `

@@ -38,7 +38,7 @@ func (s *Store) borrow(ctx context.Context, o Options) error {
 	// These would see statements that are not the program's.
 	config.PrepareConn, config.AfterRelease = nil, nil
 	s.listener = connector{config}
-	s.heartbeats = &heartbeatConns{connector: s.listener}
+	s.heartbeats = newHeartbeatConns(s.listener, s.schema)
 	if s.views, err = s.newPool(ctx, viewsOf(config)); err != nil {
 		return err
 	}

@@ -28,12 +28,12 @@ func TestClientsEndOfConnectionsIsBounded(t *testing.T) {
 	if _, err := s.a.Heartbeat(t.Context(), session, storage.ReplicaStatus{}); err != nil {
 		t.Fatal(err)
 	}
-	heartbeat := s.a.heartbeats.idleConn()
+	heartbeat := s.a.heartbeats.takeOpen(session)
 	if heartbeat == nil {
 		t.Fatal("no idle connection of the heartbeat")
 	}
-	expectBounded(t, "heartbeats", heartbeat.PgConn().Conn())
-	s.a.heartbeats.give(heartbeat, false)
+	expectBounded(t, "heartbeats", heartbeat.conn.PgConn().Conn())
+	s.a.heartbeats.give(session, heartbeat)
 
 	dialed := make(chan net.Conn, 1)
 	dial := s.a.listener.config.ConnConfig.DialFunc

@@ -52,11 +52,36 @@
 // read them without locking.
 //
 // A session is renewed only while it is neither ended nor expired. Heartbeats have connections of
-// their own (heartbeats.go). A start of which PostgreSQL has received only a part holds its
-// session, and no timeout of PostgreSQL ends it. A few seconds after the session has expired, a
-// sweep ends the PostgreSQL backend that executes this start (backends.go). A sweep also ends a
-// transaction that holds the claim of a dead session. A finish ends a transaction that an abandoned
-// handler has left open.
+// their own (heartbeats.go), which also show that a process exists (see "Disconnected sessions"). A
+// start of which PostgreSQL has received only a part holds its session, and no timeout of
+// PostgreSQL ends it. A few seconds after the session has expired, a sweep ends the PostgreSQL
+// backend that executes this start (backends.go). A sweep also ends a transaction that holds the
+// claim of a dead session. A finish ends a transaction that an abandoned handler has left open.
+//
+// # Disconnected sessions
+//
+// A session has one heartbeat connection, and its row has the process ID of the backend of this
+// connection. The backend ends as soon as the operating system closes the connections of a killed
+// process. A replica searches about every second for live sessions without their backend
+// (disconnected.go). It expires a session if a second search, at least 0.7 s after the first, finds
+// the same backend missing and the session not renewed. The sweep follows at once. This is a hint
+// that only makes an expiry earlier:
+//
+//   - The statement that expires a session requires that renewed_at and backend are those that the
+//     search found. So a heartbeat comes before it and keeps the session, or comes after it and
+//     finds the session expired.
+//   - A process that lives waits for the end of its connection, opens another one at once, and
+//     records the new backend (sessionbackend.go).
+//   - A search runs on the heartbeat connection of its replica, which a restart, a crash or a
+//     failover of PostgreSQL ends. It considers only backends that existed during the lifetime of
+//     this connection: an earlier search on it found the backend, or the session was renewed after
+//     the connection had recorded its own backend. So the first replica that is back does not take
+//     the others for dead.
+//   - Behind a pooler, a session has no backend: the process ID that a pooler reports to its client
+//     is not that of the backend. Such a session ends only by its expiry. So does the session of a
+//     process whose connection stays open, because the process is frozen or cut off.
+//   - Only the three oldest replicas search. If they die together, others search when the sessions
+//     of these replicas have expired.
 //
 // # Actions of operators
 //

@@ -81,8 +81,9 @@ func (g grants) OpenSession(ctx context.Context, s locking.Session) error {
 func (g grants) Heartbeat(ctx context.Context, session uuid.UUID) (locking.HeartbeatReply, error) {
 	var heartbeat storage.HeartbeatReply
 	var waiting []uuid.UUID
-	err := wrapLocks("heartbeat", g.store.heartbeat(ctx, func(b *pgx.Batch) {
-		queueHeartbeat(b, session, storage.ReplicaStatus{}, &heartbeat)
+	err := wrapLocks("heartbeat", g.store.heartbeat(ctx, session, func(b *pgx.Batch,
+		own *sessionBackend) {
+		queueHeartbeat(b, own, session, storage.ReplicaStatus{}, &heartbeat)
 		b.Queue(sessionPlaces, session).Query(func(rows pgx.Rows) (err error) {
 			waiting, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 			return err
@@ -100,12 +101,16 @@ func (g grants) LiveSessions(ctx context.Context, sessions []uuid.UUID) ([]uuid.
 
 // EndSession ends a session with its claims and its waits.
 func (g grants) EndSession(ctx context.Context, session uuid.UUID) error {
-	return g.pipeline(ctx, "end session", func(b *pgx.Batch) {
+	err := g.pipeline(ctx, "end session", func(b *pgx.Batch) {
 		b.Queue(lockSession, session)
 		b.Queue(endWaits, session)
 		b.Queue(endClaims, session)
 		b.Queue(endSession, session)
 	})
+	if err == nil {
+		g.store.heartbeats.release(session)
+	}
+	return err
 }
 
 // checkBatch refuses a call that is too large for one transaction.

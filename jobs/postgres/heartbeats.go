@@ -5,7 +5,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 )
 
 const (
@@ -16,8 +19,9 @@ const (
 	// beatAttempts is how often a heartbeat is tried before the call fails.
 	beatAttempts = 3
 
-	// maxHeartbeatConns is how many idle connections a process retains for heartbeats. A process
-	// seldom has more than two sessions.
+	// maxHeartbeatConns is how many sessions of a process have connections of their own for
+	// heartbeats, and how many idle connections other sessions share. A process seldom has more
+	// than two sessions.
 	maxHeartbeatConns = 4
 )
 
@@ -26,39 +30,72 @@ const (
 // until its close is confirmed. It may be used concurrently.
 type heartbeatConns struct {
 	connector
+	schema schemaName
 
-	mu     sync.Mutex
-	idle   []*pgx.Conn
-	closed bool
+	mu       sync.Mutex
+	idle     []*pgx.Conn                   // of no session
+	sessions map[uuid.UUID]*sessionBackend // at most maxHeartbeatConns
+	closed   bool
+	watching sync.WaitGroup
+
+	open context.Context // ends when the store is closed
+	end  context.CancelFunc
+}
+
+// newHeartbeatConns returns connections with the settings of c.
+func newHeartbeatConns(c connector, schema schemaName) *heartbeatConns {
+	c.config = c.config.Copy()
+	// The end of a watch must not cancel a query at the server, whatever the program has set.
+	c.config.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.DeadlineContextWatcherHandler{Conn: conn.Conn()}
+	}
+	l := &heartbeatConns{connector: c, schema: schema, sessions: map[uuid.UUID]*sessionBackend{}}
+	l.open, l.end = context.WithCancel(context.Background())
+	return l
 }
 
 // send sends the batch that queue builds, which it calls once per try. It closes a connection that
-// breaks, and retries at once on another.
-func (l *heartbeatConns) send(ctx context.Context, queue func(b *pgx.Batch)) error {
+// breaks, and retries at once on another. It prefers the connection of the session. queue gets the
+// state of that connection, or nil for another connection.
+func (l *heartbeatConns) send(ctx context.Context, session uuid.UUID,
+	queue func(b *pgx.Batch, own *sessionBackend)) error {
+	own, another := l.take(session)
+	if own != nil {
+		defer l.give(session, own)
+	}
 	for left := beatAttempts; ; {
-		err := l.try(ctx, queue)
+		err := l.try(ctx, own, another, queue)
 		if left--; err == nil || ctx.Err() != nil || left == 0 || !isBroken(err) {
 			return err
 		}
 	}
 }
 
-func (l *heartbeatConns) try(ctx context.Context, queue func(b *pgx.Batch)) error {
+// try sends the batch once. A connection that replaces that of a session for one heartbeat is
+// closed afterwards.
+func (l *heartbeatConns) try(ctx context.Context, own *sessionBackend, another bool,
+	queue func(b *pgx.Batch, own *sessionBackend)) error {
 	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
 	defer cancel()
-	conn, err := l.take(ctx)
+	b := &pgx.Batch{}
+	if own != nil {
+		return own.use(ctx, l.connector, func(conn *pgx.Conn) error {
+			queue(b, own)
+			return conn.SendBatch(ctx, b).Close()
+		})
+	}
+	conn, err := l.shared(ctx)
 	if err != nil {
 		return err
 	}
-	b := &pgx.Batch{}
-	queue(b)
+	queue(b, nil)
 	err = conn.SendBatch(ctx, b).Close()
-	l.give(conn, isBroken(err))
+	l.share(conn, isBroken(err), !another)
 	return err
 }
 
-// take returns an idle connection or a new one.
-func (l *heartbeatConns) take(ctx context.Context) (*pgx.Conn, error) {
+// shared returns an idle connection of no session, or a new one.
+func (l *heartbeatConns) shared(ctx context.Context) (*pgx.Conn, error) {
 	if conn := l.idleConn(); conn != nil {
 		return conn, nil
 	}
@@ -77,16 +114,16 @@ func (l *heartbeatConns) idleConn() *pgx.Conn {
 	return conn
 }
 
-// give returns a connection, or closes it. If it broke, give closes the idle ones too, because they
-// go to the same server.
-func (l *heartbeatConns) give(conn *pgx.Conn, broken bool) {
+// share returns a connection of no session, or closes it. If it broke, share closes the idle ones
+// too, because they go to the same server.
+func (l *heartbeatConns) share(conn *pgx.Conn, broken, keep bool) {
 	l.mu.Lock()
 	dropped := []*pgx.Conn{conn}
 	switch {
 	case broken:
 		dropped = append(dropped, l.idle...)
 		l.idle = nil
-	case !l.closed && len(l.idle) < maxHeartbeatConns && !conn.IsClosed():
+	case keep && !l.closed && len(l.idle) < maxHeartbeatConns && !conn.IsClosed():
 		l.idle, dropped = append(l.idle, conn), nil
 	}
 	l.mu.Unlock()
@@ -101,10 +138,15 @@ func (l *heartbeatConns) close() {
 	l.closed = true
 	idle := l.idle
 	l.idle = nil
+	for id, b := range l.sessions {
+		l.drop(id, b)
+	}
 	l.mu.Unlock()
+	l.end()
 	for _, conn := range idle {
 		hangUp(conn)
 	}
+	l.watching.Wait()
 }
 
 // hangUp closes a connection. It waits at most 100 ms for the server's answer.

@@ -73,14 +73,14 @@ func TestHeartbeatLeavesAServerThatIsReadOnly(t *testing.T) {
 	if _, err := s.a.Heartbeat(t.Context(), session, storage.ReplicaStatus{}); err != nil {
 		t.Fatal(err)
 	}
-	conn := s.a.heartbeats.idleConn()
-	if conn == nil {
+	own := s.a.heartbeats.takeOpen(session)
+	if own == nil {
 		t.Fatal("no idle connection for the next heartbeat")
 	}
-	if _, err := conn.Exec(t.Context(), "SET default_transaction_read_only = on"); err != nil {
+	if _, err := own.conn.Exec(t.Context(), "SET default_transaction_read_only = on"); err != nil {
 		t.Fatal(err)
 	}
-	s.a.heartbeats.give(conn, false)
+	s.a.heartbeats.give(session, own)
 	if _, err := s.a.Heartbeat(t.Context(), session, storage.ReplicaStatus{}); err != nil {
 		t.Errorf("heartbeat after a failover: %v", err)
 	}

@@ -36,6 +36,8 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"addSubscriptions", beginPipeline, addSubscriptions},
 		{"takeDeliveries", beginPipeline, takeDeliveries},
 		{"deliveredRuns", beginPipeline, deliveredRuns},
+		{"expireDisconnected", beginPipeline, expireDisconnected},
+		{"showBackend", beginPipeline, showBackend},
 		{"sessionClaims", beginPipeline, sessionClaims},
 		{"raiseClaims", beginPipeline, raiseClaims},
 		{"startedFirings", beginPipeline, startedFirings}, {"recoverRuns", planByHash, recoverRuns},
@@ -174,6 +176,7 @@ INSERT INTO holdfast.waits (run, since) SELECT id, now() FROM holdfast.runs WHER
 				{"endLeft", endLeft}, {"cancelLeft", cancelLeft},
 				{"waitingFirings", waitingFirings}, {"spans", spans},
 				{"markExpired", markExpired}, {"forgetSessions", forgetSessions},
+				{"connectedSessions", connectedSessions},
 			} {
 				t.Run(statement.name, func(t *testing.T) {
 					checkUpkeep(t, s.plan(beginPipeline, statement.sql), leading)

@@ -29,12 +29,22 @@ UPDATE holdfast.sessions SET expires_at = clock_timestamp() WHERE $6 AND id IN (
 
 	// Without the condition a paused replica would revive a session whose runs another replica has
 	// taken over.
+	//
+	// It records the backend of the connection, or NULL behind a pooler: poolers invent the process
+	// ID $6 that they send to the client, and their backends outlive the client. It also reports
+	// whether the replica searches for disconnected sessions: only the three oldest do, so that
+	// the cost does not grow with the replicas.
 	renewSession = `
-UPDATE holdfast.sessions SET renewed_at = t, expires_at = t + ttl, clock_offset_ms = $2,
-    workers = $3, busy = $4, not_ready = $5
+UPDATE holdfast.sessions s SET renewed_at = t, expires_at = t + ttl, clock_offset_ms = $2,
+    workers = $3, busy = $4, not_ready = $5,
+    backend = CASE WHEN pg_backend_pid() = $6::bigint THEN pg_backend_pid() END
 FROM clock_timestamp() t
 WHERE id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp()
-RETURNING renewed_at, (SELECT definitions FROM holdfast.meta)`
+RETURNING renewed_at, (SELECT definitions FROM holdfast.meta), backend IS NOT NULL, 3 > (
+    SELECT count(*) FROM (SELECT FROM holdfast.sessions o WHERE NOT o.locks
+        AND (o.started_at, o.id) < (s.started_at, s.id)
+        AND o.ended_at IS NULL AND o.expires_at > clock_timestamp() AND o.backend IS NOT NULL
+        LIMIT 3) older)`
 
 	livingSessions = `
 SELECT id FROM holdfast.sessions WHERE id = ANY($1) AND ended_at IS NULL
@@ -107,25 +117,35 @@ func openColumns(session storage.Session, locks bool) []any {
 func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
 	v storage.ReplicaStatus) (storage.HeartbeatReply, error) {
 	var heartbeat storage.HeartbeatReply
-	err := wrap("heartbeat", s.heartbeat(ctx,
-		func(b *pgx.Batch) { queueHeartbeat(b, session, v, &heartbeat) }))
+	err := wrap("heartbeat", s.heartbeat(ctx, session, func(b *pgx.Batch, own *sessionBackend) {
+		queueHeartbeat(b, own, session, v, &heartbeat)
+	}))
 	return heartbeat, err
 }
 
 // queueHeartbeat adds the renewal of a session, which fails with ErrSessionLost, and the query of
 // its claims.
-func queueHeartbeat(b *pgx.Batch, session uuid.UUID, v storage.ReplicaStatus,
-	heartbeat *storage.HeartbeatReply) {
+func queueHeartbeat(b *pgx.Batch, own *sessionBackend, session uuid.UUID,
+	v storage.ReplicaStatus, heartbeat *storage.HeartbeatReply) {
 	// Discard the result of a try that broke.
 	*heartbeat = storage.HeartbeatReply{SentAt: time.Now(), Claims: map[jobs.Token]uuid.UUID{}}
-	b.Queue(renewSession, session, v.OffsetMilliseconds(), v.Workers, v.Busy, v.NotReady).
+	var pid *int64
+	if own != nil {
+		pid = own.pid()
+	}
+	b.Queue(renewSession, session, v.OffsetMilliseconds(), v.Workers, v.Busy, v.NotReady, pid).
 		QueryRow(func(row pgx.Row) error {
 			heartbeat.AnsweredAt = time.Now()
-			if err := row.Scan(&heartbeat.Now, &heartbeat.Definitions); err == pgx.ErrNoRows {
+			var recorded, searches bool
+			err := row.Scan(&heartbeat.Now, &heartbeat.Definitions, &recorded, &searches)
+			if err == pgx.ErrNoRows {
 				return storage.ErrSessionLost
-			} else {
-				return err
 			}
+			if err == nil && own != nil {
+				own.shown(recorded, heartbeat.Now)
+				own.searches = searches
+			}
+			return err
 		})
 	b.Queue(raiseClaims, session)
 	b.Queue(sessionClaims, session).Query(func(rows pgx.Rows) error {
@@ -164,6 +184,7 @@ func (s *Store) End(ctx context.Context, session uuid.UUID) error {
 	if err != nil {
 		return err
 	}
+	s.heartbeats.release(session)
 	if err := s.settle(ctx, session); err != nil {
 		s.log.Debug().Err(err).Stringer("session", session).
 			Msg("definitions of an ended session are left to a sweep")

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -50,6 +51,8 @@ type Store struct {
 	listenTimeout time.Duration // how long a notification may take
 	lockTimeout   string        // how long a statement of the store waits for a row
 	pinnedAfter   time.Duration // see pinnedAfter
+	// see disconnectedFor
+	disconnectedFor time.Duration
 }
 
 var (
@@ -67,7 +70,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{schema: schema, log: o.Log, listenTimeout: answerTimeout, lockTimeout: "1s",
-		pinnedAfter: pinnedAfter}
+		pinnedAfter: pinnedAfter, disconnectedFor: disconnectedFor}
 	if o.Pool != nil {
 		err = s.borrow(ctx, o)
 	} else {
@@ -93,7 +96,7 @@ func (s *Store) connect(ctx context.Context, o Options) error {
 		return err
 	}
 	s.listener = connector{own}
-	s.heartbeats = &heartbeatConns{connector: s.listener}
+	s.heartbeats = newHeartbeatConns(s.listener, s.schema)
 	if s.pool, err = s.newPool(ctx, own); err != nil {
 		return err
 	}
@@ -294,10 +297,15 @@ func (s *Store) send(ctx context.Context, queue func(b *pgx.Batch)) error {
 }
 
 // heartbeat is pipeline for heartbeats, on their own connections. It calls queue for each try.
-func (s *Store) heartbeat(ctx context.Context, queue func(b *pgx.Batch)) error {
-	return s.heartbeats.send(ctx, func(b *pgx.Batch) {
+func (s *Store) heartbeat(ctx context.Context, session uuid.UUID,
+	queue func(b *pgx.Batch, own *sessionBackend)) error {
+	err := s.heartbeats.send(ctx, session, func(b *pgx.Batch, own *sessionBackend) {
 		b.Queue(beginPipeline, s.lockTimeout)
-		queue(b)
+		queue(b, own)
 		s.schema.batch(b)
 	})
+	if errors.Is(err, storage.ErrSessionLost) {
+		s.heartbeats.release(session)
+	}
+	return err
 }

@@ -22,6 +22,13 @@ type Upkeep interface {
 	// for longer than MaxAbsence. They end as Skipped if they never started, otherwise as
 	// Cancelled.
 	Sweep(ctx context.Context) (Swept, error)
+	// ExpireDisconnected expires sessions whose processes have lost their connection to the store,
+	// and returns their replicas. The next Sweep ends these sessions. A process that lives connects
+	// again at once, so a session expires only if a second call finds it disconnected, about a
+	// second after the first. The caller has the given session.
+	//
+	// A store need not find any: each session without heartbeats expires anyway.
+	ExpireDisconnected(ctx context.Context, session uuid.UUID) ([]string, error)
 	// Adopt gives waiting runs without a live session to the session, and returns them. It also
 	// returns the waiting runs that the session has already and that are not in a.Known, because
 	// the reply of an earlier call may have been lost. An adopted run keeps its position among the

@@ -1,10 +1,13 @@
 package clustertest
 
 import (
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/test/soak"
 )
 
 // SIGKILL ends the replica of a run. The run becomes lost when its session expires, and not before.
@@ -94,6 +97,56 @@ func TestRecoveryOfALostRun(t *testing.T) {
 		t.Errorf("%+v is no recovery of %+v on the other replica", second, first)
 	}
 	c.audit()
+}
+
+// A killed replica is noticed by its closed connections, long before its session expires. Its run
+// is recovered on another replica. A soak measures 50 tries.
+func TestKilledReplicaIsReplacedBeforeItsSessionExpires(t *testing.T) {
+	tries, atMost := soak.Pick(1, 50), 12*time.Second // less than the session lasts
+	c := newCluster(t, settings{heartbeat: "1s", expires: "1m", lease: "10m",
+		limit: 15 * time.Minute,
+		jobs:  ledgerJob("hold", "t", "recover: true", "gate: hold")})
+	c.start("a", "b")
+	var took []time.Duration
+	for range tries {
+		id := c.trigger("hold")
+		first := c.startedRun("hold", c.lastToken())
+		if first.ID != id {
+			t.Fatalf("run %s began, not the triggered %s", first.ID, id)
+		}
+		killed := time.Now()
+		if err := c.replicas[first.Replica].Kill(); err != nil {
+			t.Fatal(err)
+		}
+		second := c.startedRun("hold", first.Token)
+		took = append(took, time.Since(killed))
+		if second.Recovery != 1 || second.Replica != c.other(first.Replica).Name {
+			t.Errorf("%+v is no recovery of %+v on the other replica", second, first)
+		}
+		c.open("hold")
+		c.expect(c.awaitEnd(second.ID), "succeeded", "")
+		c.exec(`DELETE FROM gates`)
+		if len(took) < tries {
+			c.start(first.Replica)
+			c.awaitValue("two heartbeats, while it searches for other replicas", `
+SELECT max(renewed_at) > max(started_at) + interval '1.5 s' FROM holdfast.sessions
+WHERE replica = $1 AND ended_at IS NULL`, first.Replica)
+		}
+	}
+	slices.Sort(took)
+	t.Logf("from the kill to the start elsewhere, %d tries: p50 %s, p99 %s", tries,
+		took[len(took)/2], took[len(took)*99/100])
+	if slowest := took[len(took)-1]; slowest > atMost {
+		t.Errorf("it took %s, want at most %s", slowest, atMost)
+	}
+	c.audit()
+}
+
+// lastToken returns the largest token so far.
+func (c *cluster) lastToken() int64 {
+	c.t.Helper()
+	return askOne[int64](c, `SELECT coalesce(max(token), 0) FROM holdfast.runs
+		WHERE state <> 'running'`)
 }
 
 // The test freezes a replica during a run. Its session ends and another replica gets the table.

@@ -182,6 +182,11 @@ func (l *Link) Sweep(ctx context.Context) (storage.Swept, error) {
 	return ask(ctx, l, func() (storage.Swept, error) { return l.Store.Sweep(ctx) })
 }
 
+// ExpireDisconnected implements storage.Upkeep.
+func (l *Link) ExpireDisconnected(ctx context.Context, session uuid.UUID) ([]string, error) {
+	return ask(ctx, l, func() ([]string, error) { return l.Store.ExpireDisconnected(ctx, session) })
+}
+
 // Adopt implements storage.Upkeep.
 func (l *Link) Adopt(ctx context.Context, session uuid.UUID,
 	a storage.Adoption) ([]storage.Record, error) {

@@ -263,3 +263,8 @@ func (s *Store) Decisions() []Decision {
 	defer s.mu.Unlock()
 	return slices.Clone(s.decisions)
 }
+
+// ExpireDisconnected returns nothing: simulated replicas have no connections.
+func (s *Store) ExpireDisconnected(context.Context, uuid.UUID) ([]string, error) {
+	return nil, nil
+}

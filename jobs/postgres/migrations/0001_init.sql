@@ -15,6 +15,9 @@ CREATE TABLE holdfast.sessions (
     lock_servers    text NOT NULL DEFAULT '', -- the memcached servers of its advisory locks
     draining        boolean NOT NULL DEFAULT false,
     config_hash     text NOT NULL DEFAULT '', -- of the jobs in the replica's configuration
+    -- The process ID of the PostgreSQL backend that serves the owner's heartbeats, and no other
+    -- client. NULL: unknown, for example behind a pooler.
+    backend         int,
     -- Each heartbeat reports the next four columns.
     clock_offset_ms bigint, -- NULL: unknown
     workers         int NOT NULL DEFAULT 0,
