@@ -17,8 +17,8 @@ type Backfill struct {
 	To       time.Time // not in the future; zero: now
 	Parallel int       // the maximum number of its runs that have not ended; 0 means 1
 	// Key makes the request idempotent: if the actor repeats it with the same Key, From, To and
-	// Parallel, the result is the first backfill. With a Key, set the field To too: its default,
-	// the present time, differs in each request. "": no key. At most 200 bytes.
+	// Parallel, the result is the first backfill. A zero To counts as the same in each request.
+	// "": no key. At most 200 bytes.
 	Key string
 
 	Actor  string // for the audit log; "" is the program

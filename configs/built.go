@@ -70,9 +70,9 @@ func NewParams(v any) (Params, error) {
 
 // Build completes and checks a configuration that Go code made: it returns what Parse would return
 // for a file with the same values and jobs. It begins with [Defaults], or with what Load or Parse
-// returned. A zero value means the default in a job that Go code made. If the configuration began
-// with Defaults, it also means the default in an element of another list, such as Webhooks, and
-// behind a pointer, such as Tracing. Everywhere else it means zero.
+// returned. In a job that Go code made, a zero value means the default. If the configuration began
+// with Defaults, this also holds in an element of another list, such as Webhooks, and behind a
+// pointer, such as Tracing. Everywhere else a zero value means zero.
 //
 // Build returns all mistakes at once, as *Errors, without lines and columns.
 func Build(config Config, opts ...Option) (*Config, error) {

@@ -100,8 +100,9 @@
 // In a test, a fenced transaction checks the claim in the store of the test before and after the
 // function of the handler. In PostgreSQL, the claim also cannot be deleted while a fenced
 // transaction of the run is open. A test of [Work] has no conflicting transactions at all.
-// docs/guarantees.md says what the real stores guarantee. In another database, a test checks the
-// claim too. There, a real run that has lost its claim may commit until a newer run has committed.
+// docs/guarantees.md says what the real stores guarantee. For a job with a Database, a test checks
+// the claim too. In a real database, such a run may still commit after it has lost its claim, until
+// a newer run has committed.
 //
 // Replica.TriggerTx returns holdfast.ErrNoPostgres: test it with a replica on PostgreSQL.
 package holdfasttest

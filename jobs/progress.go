@@ -10,7 +10,7 @@ import (
 )
 
 // ErrTooLarge says that a state or a result exceeds its limit. Stores also return it for a call
-// with too many bytes of text in all.
+// whose requests together have too many bytes of text.
 var ErrTooLarge = attempt.ErrTooLarge
 
 // Saved decodes the last saved state of the job into the value that into points to. It reports

@@ -34,7 +34,8 @@ func TestConflictMatchesTheGuarantee(t *testing.T) {
 		a, b := anyRequest().Draw(t, "a"), anyRequest().Draw(t, "b")
 		one, other := strings.Split(a.Resource.path, "/"), strings.Split(b.Resource.path, "/")
 		common := min(len(one), len(other))
-		covers := a.Resource.kind == b.Resource.kind && slices.Equal(one[:common], other[:common])
+		covers := a.Resource == b.Resource || a.Resource.kind == b.Resource.kind &&
+			a.Resource.kind.HasHierarchy() && slices.Equal(one[:common], other[:common])
 		readers := a.Mode == Shared && b.Mode == Shared
 		inSlots := a.Mode == Slotted && b.Mode == Slotted && len(one) == len(other)
 		if want := covers && !readers && !inSlots; Conflict(a, b) != want {

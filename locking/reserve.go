@@ -28,8 +28,9 @@ func ReserveOf(option time.Duration) time.Duration {
 // store uses this rule.
 //
 // A waiter has its first reservation from its first refusal on. After a reservation, younger
-// conflicting requests may pass for Unreserved times as long. The next refusal then begins a new
-// reservation. So a waiter that is refused again and again blocks others for a sixth of the time.
+// conflicting requests may pass for 5 times as long (Unreserved). The next refusal then begins a
+// new reservation. So a waiter that is refused again and again blocks others for a sixth of the
+// time.
 // If all locks that block it end during one of its reservations, its next try in that reservation
 // is granted, because no younger request can take them.
 func Reserve(until, now time.Time, reserve time.Duration) time.Time {

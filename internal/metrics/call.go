@@ -23,8 +23,8 @@ func (m *Metrics) describeCalls() {
 			"duplicate, stale and no_session, this replica drops the firing. After paused, this "+
 			"replica drops the firing if the store already has a record of the waiting run: a "+
 			"replica adopts that run later. If there is no record, a drained replica records the "+
-			"run for others to adopt, and a replica that is not drained tries again when the "+
-			"pause ends, until the firing is a misfire.", "outcome")
+			"run for others to adopt, and a replica that is not drained keeps the firing until "+
+			"the pause ends or the firing is a misfire.", "outcome")
 	m.swept = m.counter("holdfast_swept_sessions_total",
 		"Sessions of dead replicas that this replica swept.")
 	m.storeTime = m.histogram(questions, "holdfast_store_duration_seconds",

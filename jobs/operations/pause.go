@@ -24,7 +24,7 @@ func (o *Operations) Pause(ctx context.Context, a storage.Action,
 
 // Resume ends the target's own pause. The misfire policy decides on the scheduled times during the
 // pause, except for those that can still start in time. It returns storage.ErrNotFound if the
-// target itself is not paused; its group or everything may be.
+// target itself is not paused, even if its group or everything is paused.
 func (o *Operations) Resume(ctx context.Context, a storage.Action,
 	target storage.Target) (storage.Pause, error) {
 	a, err := o.action(ctx, a)

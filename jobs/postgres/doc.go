@@ -74,9 +74,9 @@
 //     records the new backend (sessionbackend.go).
 //   - A search runs on the heartbeat connection of its replica, which a restart, a crash or a
 //     failover of PostgreSQL ends. It considers only backends that existed during the lifetime of
-//     this connection: an earlier search on it found the backend, or the session was renewed after
-//     the connection had recorded its own backend. So the first replica that is back does not take
-//     the others for dead.
+//     this connection. There are two cases: an earlier search on this connection found the backend,
+//     or the other session was renewed after this connection had been opened. So the first replica
+//     that is back does not take the others for dead.
 //   - Behind a pooler, a session has no backend: the process ID that a pooler reports to its client
 //     is not that of the backend. Such a session ends only by its expiry. So does the session of a
 //     process whose connection stays open, because the process is frozen or cut off.
@@ -91,8 +91,8 @@
 // lock on all added jobs. So what it checked about them stays true until it commits. It locks rows
 // in the common order, and the row of meta last, in the round trip that commits. A start checks
 // each firing once for a pause or a drain: a new firing in the statement that inserts it, and a
-// waiting run in the statement that locks its row in waits. A removed job has a negative version,
-// which is active on no replica. Replicas are notified on a channel of the cluster, and no
+// waiting run in the statement that locks its row of the table waits. A removed job has a negative
+// version, which is active on no replica. Replicas are notified on a channel of the cluster, and no
 // guarantee depends on that.
 //
 // An entry of the audit log gets its link in the hash chain after its action (auditchain.go), so
@@ -131,9 +131,9 @@
 //
 // A transaction of a job is two batches around its own statements. The first is BEGIN with the
 // fence check, and the second is the finish with COMMIT. On a pool of the store, the second batch
-// also undoes changes that the job may have left in the connection. If the claim is gone, because a
-// statement of the job has ended the transaction, the finish fails, and with it all later
-// statements of the batch.
+// also undoes changes that the job may have left in the connection. A statement of the job may have
+// ended the transaction, and with it the lock on the claim. If the claim has been deleted since,
+// the finish fails, and with it all later statements of the batch.
 //
 // The statements of the store are look-ups by key. They are planned as such, whatever statistics
 // PostgreSQL had of the tables when it made the plan (see beginPipeline).

@@ -315,7 +315,7 @@ func (s *Store) Backfill(ctx context.Context, id uuid.UUID) (storage.Backfill, e
 	return b.Backfill.Backfill, wrap("backfill", err)
 }
 
-// BackfillTaken returns the runs for which a backfill leaves out scheduled times.
+// BackfillTaken returns the runs that make a backfill leave out their scheduled times.
 func (s *Store) BackfillTaken(ctx context.Context, job string, from,
 	to time.Time) ([]storage.Outcome, error) {
 	var taken []storage.Outcome

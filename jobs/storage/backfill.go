@@ -42,7 +42,7 @@ type Backfill struct {
 	Unsuccessful int `json:"unsuccessful"`
 }
 
-// Unfinished returns how many of its runs have not ended or do not count yet.
+// Unfinished returns how many of its runs have not ended or are not counted yet.
 func (b Backfill) Unfinished() int { return b.Runs - b.Succeeded - b.Unsuccessful }
 
 // Done returns how many of its scheduled times were left out, or have a run that ended and was
@@ -105,10 +105,10 @@ type BackfillFilter struct {
 	Limit         int // 1 to MaxBatch; 0 means 100
 }
 
-// OpenBackfill is a backfill that is active, or that has ended with runs that do not count yet.
+// OpenBackfill is a backfill that is active, or that has ended with runs that are not counted yet.
 type OpenBackfill struct {
 	Backfill
-	Ended int // its runs that have ended and do not count yet
+	Ended int // its runs that have ended and are not counted yet
 }
 
 // BackfillStep advances a backfill.
@@ -135,8 +135,8 @@ type BackfillHistory interface {
 	Backfills(ctx context.Context, f BackfillFilter) ([]Backfill, error)
 	// Backfill returns one backfill, or ErrNotFound.
 	Backfill(ctx context.Context, id uuid.UUID) (Backfill, error)
-	// BackfillTaken returns the runs of the job for which a backfill leaves out scheduled times:
-	// those that succeeded, run or wait. Their scheduled times are in the range between the
+	// BackfillTaken returns the runs of the job that make a backfill leave out their scheduled
+	// times: those that succeeded, run or wait. Their scheduled times are in the range between the
 	// arguments from and to, which are included. Runs with trigger params do not count, because
 	// they did other work. They are sorted by scheduled time, at most 2 * MaxBackfillTimes.
 	BackfillTaken(ctx context.Context, job string, from, to time.Time) ([]Outcome, error)
@@ -153,10 +153,11 @@ type Backfills interface {
 	//     longer than MaxAbsence.
 	//   - It handles the times of the step in their order. It leaves out each time that
 	//     BackfillTaken has. For each other time it adds a waiting run, reasons.Backfill.
-	//   - It handles only the times before the first one that cannot get its run yet, because
-	//     Parallel runs have not ended or because the misfire policy has not decided on that time.
-	//     A later step begins with that time. While the job is paused, it handles no times.
-	//   - It completes the backfill when all times are handled and all its runs count.
+	//   - It handles only the times before the first one that cannot get its run yet, because as
+	//     many runs as Parallel allows have not ended, or because the misfire policy has not
+	//     decided on that time. A later step begins with that time. While the job is paused, it
+	//     handles no times.
+	//   - It completes the backfill when all times are handled and all its runs are counted.
 	//
 	// Any replica may call it. Of concurrent calls with the same After, only one adds runs.
 	AdvanceBackfill(ctx context.Context, step BackfillStep) (Backfill, error)

@@ -14,9 +14,8 @@ const (
 )
 
 // MaxFinishBytes is the most text that the requests of one call of Finish may have together.
-// PostgreSQL writes that in a fraction of a second. It is far below the limit of 1 GiB of its
-// protocol and its values. It does not limit a call with a single request: that has only the limits
-// MaxSaved and MaxResult.
+// PostgreSQL writes that much in a fraction of a second. Its protocol and its values have a far
+// larger limit, 1 GiB. A call with a single request has only the limits MaxSaved and MaxResult.
 const MaxFinishBytes = 8 << 20
 
 // text returns the bytes of text in the request.

@@ -32,9 +32,10 @@ type Upkeep interface {
 	// Adopt gives waiting runs without a live session to the session, and returns them. It also
 	// returns the waiting runs that the session has already and that are not in a.Known, because
 	// the reply of an earlier call may have been lost. An adopted run keeps its position among the
-	// waiters, but no run queues behind it until its next start. Triggered runs differ: until their
-	// first start, later runs of the job queue behind them. Adopt leaves out runs whose first start
-	// would return StartPaused, and gives nothing to a draining session.
+	// waiters, but no run queues behind it until it is next requested to start. Triggered runs
+	// differ: until they are first requested to start, later runs of the job queue behind them.
+	// Adopt leaves out runs whose first start would return StartPaused, and gives nothing to a
+	// draining session.
 	Adopt(ctx context.Context, session uuid.UUID, a Adoption) ([]Record, error)
 	// CheckMisfires executes at most MaxBatch checks, each of another job, in one transaction. It
 	// calls find with the name and the cursor of each job, writes the records that find returns,
