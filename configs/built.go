@@ -69,10 +69,10 @@ func NewParams(v any) (Params, error) {
 }
 
 // Build completes and checks a configuration that Go code made: it returns what Parse would return
-// for a file with the same values and jobs. It begins with [Defaults], or with what Load or Parse
-// returned. In a job that Go code made, a zero value means the default. If the configuration began
-// with Defaults, this also holds in an element of another list, such as Webhooks, and behind a
-// pointer, such as Tracing. Everywhere else a zero value means zero.
+// for a file with the same values and jobs. The configuration begins with [Defaults], or with what
+// Load or Parse returned. In a job that Go code made, a zero value means the default. If the
+// configuration began with Defaults, this also holds in an element of another list, such as
+// Webhooks, and behind a pointer, such as Tracing. Everywhere else a zero value means zero.
 //
 // Build returns all mistakes at once, as *Errors, without lines and columns.
 func Build(config Config, opts ...Option) (*Config, error) {

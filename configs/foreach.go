@@ -11,8 +11,8 @@ import (
 // a name of job and item, such as rollup.acme.
 type ForEach struct {
 	// Param is the name of the placeholder for the item. If for_each is a list, the name is item.
-	// If it is a mapping, the name is its key, and each instance also gets its item as a param of
-	// that name.
+	// If it is a mapping, the name is its only key, and each instance also gets its item as a param
+	// of that name.
 	Param string
 	named bool
 	items []forItem

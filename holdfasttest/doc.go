@@ -90,7 +90,7 @@
 //
 // # Other databases
 //
-// In [New], each database of the section databases is a SQLite database in memory of its own:
+// In [New], each database of the section databases is a separate SQLite database in memory:
 // [Scheduler.ExecIn] prepares it, [Scheduler.DBOf] returns it, and [Scheduler.OutageOf] makes it
 // unavailable. In [Work], [WithDatabase] says that the job has a Database. [WithFence] lets a
 // handler use package fence in a database of the test.

@@ -41,7 +41,7 @@ func (r *Run) InTx(ctx context.Context, fn func(tx Tx) error) error {
 // effects of the job and its completion commit together. fn should be the last step of the handler.
 //
 // If the job has a Database, the store records the success after the commit. If the replica dies
-// between the two, a further attempt or a recovery finds the commit in the fence of that database.
+// between the two, a recovery finds the commit in the fence of that database.
 // It then succeeds without a call of fn.
 func (r *Run) CompleteInTx(ctx context.Context, fn func(tx Tx) error) error {
 	if r.attempt.Store == nil {

@@ -194,7 +194,8 @@ func (o *Operations) Release(ctx context.Context, a storage.Action,
 
 // Drain makes the replica with this session start nothing more if drain is true, or start runs
 // again if it is false. Running runs continue, with their further attempts, and other replicas
-// adopt the waiting ones. A later session of the replica, after a restart, is not drained.
+// adopt the waiting runs that have not started. A later session of the replica, after a restart,
+// is not drained.
 func (o *Operations) Drain(ctx context.Context, a storage.Action, session uuid.UUID,
 	drain bool) error {
 	a, err := o.action(ctx, a)

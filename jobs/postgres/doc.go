@@ -74,9 +74,9 @@
 //     records the new backend (sessionbackend.go).
 //   - A search runs on the heartbeat connection of its replica, which a restart, a crash or a
 //     failover of PostgreSQL ends. It considers only backends that existed during the lifetime of
-//     this connection. There are two cases: an earlier search on this connection found the backend,
-//     or the other session was renewed after this connection had been opened. So the first replica
-//     that is back does not take the others for dead.
+//     this connection. It knows this in two cases: an earlier search on this connection found the
+//     backend, or the other session was renewed after this connection had been opened. So the first
+//     replica that is back does not take the others for dead.
 //   - Behind a pooler, a session has no backend: the process ID that a pooler reports to its client
 //     is not that of the backend. Such a session ends only by its expiry. So does the session of a
 //     process whose connection stays open, because the process is frozen or cut off.
@@ -91,7 +91,7 @@
 // lock on all added jobs. So what it checked about them stays true until it commits. It locks rows
 // in the common order, and the row of meta last, in the round trip that commits. A start checks
 // each firing once for a pause or a drain: a new firing in the statement that inserts it, and a
-// waiting run in the statement that locks its row of the table waits. A removed job has a negative
+// waiting run in the statement that locks its row in waits (a table). A removed job has a negative
 // version, which is active on no replica. Replicas are notified on a channel of the cluster, and no
 // guarantee depends on that.
 //
@@ -103,9 +103,9 @@
 //
 // A step of a backfill locks its row first. Each later statement of the step sees what earlier
 // steps have done. So of several steps that begin at the same cursor, only one adds runs. The table
-// backfill_runs has the keys of its runs that have not ended or are not counted yet. In the table
-// wants, the position of a waiter is a time. For a run of a backfill it is a hundred years later,
-// so the run is behind all other waiters.
+// backfill_runs has the keys of its runs that have not ended or are not counted yet. The position
+// of a waiter (in wants, another table) is a time. For a run of a backfill it is a hundred years
+// later, so the run is behind all other waiters.
 //
 // # Tallies
 //

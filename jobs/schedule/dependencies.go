@@ -24,7 +24,7 @@ type AfterMistake struct {
 // Error says what was found and what is expected.
 func (m *AfterMistake) Error() string { return m.Text(strconv.Quote(m.Name)) }
 
-// Text returns the text of Error with name in place of the quoted Name.
+// Text returns the text of Error with the argument in place of Name and its quotes.
 func (m *AfterMistake) Text(name string) string {
 	switch {
 	case m.cycle != nil:

@@ -6,11 +6,11 @@
 //
 // # Kinds
 //
-// Cron has five fields (minute, hour, day of month, month, weekday) or six, with the second first.
-// It can also be @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly, or @every with
-// a duration. The parser of robfig/cron reads the fields. Expressions that it reads in another way
-// than crontab(5), or that never fire, are errors here. Weekdays are 0 to 7, and both 0 and 7 are
-// Sunday. Months and weekdays have names too.
+// Cron has five fields (minute, hour, day of month, month, weekday) or six, of which the first
+// gives the seconds. It can also be @yearly, @annually, @monthly, @weekly, @daily, @midnight,
+// @hourly, or @every with a duration. The parser of robfig/cron reads the fields. Expressions that
+// it reads in another way than crontab(5), or that never fire, are errors here. Weekdays are 0 to
+// 7, and both 0 and 7 are Sunday. Months and weekdays have names too.
 //
 // If both day fields are restricted, a day matches when either of them matches. If one of them
 // begins with * (or is ?), both must match, as in crontab(5). So "0 0 */2 * 1" is due on Mondays

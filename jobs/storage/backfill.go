@@ -153,10 +153,9 @@ type Backfills interface {
 	//     longer than MaxAbsence.
 	//   - It handles the times of the step in their order. It leaves out each time that
 	//     BackfillTaken has. For each other time it adds a waiting run, reasons.Backfill.
-	//   - It handles only the times before the first one that cannot get its run yet, because as
-	//     many runs as Parallel allows have not ended, or because the misfire policy has not
-	//     decided on that time. A later step begins with that time. While the job is paused, it
-	//     handles no times.
+	//   - It stops at the first time that cannot get its run yet: as many runs as Parallel allows
+	//     have not ended, or the misfire policy has not decided on that time. A later step begins
+	//     with that time. While the job is paused, it handles no times.
 	//   - It completes the backfill when all times are handled and all its runs are counted.
 	//
 	// Any replica may call it. Of concurrent calls with the same After, only one adds runs.

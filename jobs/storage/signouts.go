@@ -10,8 +10,8 @@ import (
 // of a store hold for all replicas. Methods may be called concurrently.
 type SignOuts interface {
 	// Generations returns the generation of each user who has signed out. Other users have the
-	// generation 0. Generations may leave out a user when the time keep of the user's last call of
-	// EndSignIns has passed.
+	// generation 0. Generations may leave out a user whose last EndSignIns is longer ago than the
+	// keep of that call.
 	Generations(ctx context.Context) (map[string]int64, error)
 	// EndSignIns ends the sign-ins of a user, and returns the new generation. It is larger than all
 	// generations that the user has had.

@@ -33,9 +33,9 @@ type Upkeep interface {
 	// returns the waiting runs that the session has already and that are not in a.Known, because
 	// the reply of an earlier call may have been lost. An adopted run keeps its position among the
 	// waiters, but no run queues behind it until it is next requested to start. Triggered runs
-	// differ: until they are first requested to start, later runs of the job queue behind them.
-	// Adopt leaves out runs whose first start would return StartPaused, and gives nothing to a
-	// draining session.
+	// differ: later runs of the job queue behind them even before they are first requested to
+	// start. Adopt leaves out runs whose first start would return StartPaused, and gives nothing to
+	// a draining session.
 	Adopt(ctx context.Context, session uuid.UUID, a Adoption) ([]Record, error)
 	// CheckMisfires executes at most MaxBatch checks, each of another job, in one transaction. It
 	// calls find with the name and the cursor of each job, writes the records that find returns,
@@ -107,6 +107,6 @@ type Pruned struct {
 	Audited     int // entries of the audit log
 	Pauses      int
 	Definitions int
-	Next        *RunCursor // After of the next request; nil: all old runs were visited
+	Next        *RunCursor // the field After of the next request; nil: all old runs were visited
 	Busy        bool       // another replica is pruning: nothing was done
 }
