@@ -29,7 +29,7 @@ var layers = []string{"cmd", "", "internal/cli", "internal/remote", "internal/ap
 	"internal/breaker", "internal/session", "internal/attempt", "internal/output",
 	"internal/egress", "internal/redact",
 	"internal/namedargs", "internal/ansi", "internal/runes",
-	"internal/proxyheader", "internal/systemd"}
+	"internal/proxyheader", "internal/systemd", "internal/sleep"}
 
 // onlyIn are the folders that may import a package. Nil: only tests may.
 var onlyIn = map[string][]string{

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/access"
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -203,7 +204,7 @@ func (h *hub) waitForPoll(ctx context.Context, until <-chan time.Time) bool {
 			return true
 		case <-h.changed:
 			h.notify(nil)
-			wait(ctx, minGap)
+			sleep.For(ctx, minGap)
 		case <-ctx.Done():
 			return false
 		}
@@ -234,7 +235,7 @@ func (h *hub) listen(ctx context.Context) {
 		if time.Since(start) > maxRelistenDelay {
 			delay = relistenDelay
 		}
-		wait(ctx, delay)
+		sleep.For(ctx, delay)
 	}
 }
 
@@ -243,15 +244,6 @@ func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 )
 
 const (
@@ -77,7 +79,7 @@ func (o *owners) run(ctx context.Context, failed func(error)) {
 		if err := o.ask(ctx); err != nil && ctx.Err() == nil {
 			failed(err)
 		}
-		if !pause(ctx, ownersEvery) {
+		if sleep.For(ctx, ownersEvery) != nil {
 			return
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
@@ -63,7 +64,7 @@ func (l *Locker) removeAgain(ctx context.Context, e advisoryLock, err error,
 	series := policy.Start(time.Now())
 	for failed(err) {
 		delay, again := series.Next(time.Now())
-		if !again || !pause(ctx, delay) {
+		if !again || sleep.For(ctx, delay) != nil {
 			return err
 		}
 		err = l.backend.Delete(ctx, e.key, e.value)
@@ -73,18 +74,6 @@ func (l *Locker) removeAgain(ctx context.Context, e advisoryLock, err error,
 		unclear = unclear || errors.Is(err, ErrUnclear)
 	}
 	return err
-}
-
-// pause waits for d. It returns false if ctx has ended meanwhile.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // asRemoved converts the result of a removal into the result of Release.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 )
 
 const (
@@ -124,7 +126,7 @@ func (r *renewals) wait(ctx context.Context, until time.Time) {
 	if !until.IsZero() {
 		next = min(next, time.Until(until))
 	}
-	timer := time.NewTimer(next)
+	timer := sleep.Timer(next)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/internal/session"
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 )
 
 const (
@@ -110,7 +111,7 @@ func (l *Locker) releaseAbandoned(ctx context.Context, s *liveSession, reply Hea
 func (l *Locker) holdSession(ctx context.Context) {
 	var sweeps sync.WaitGroup
 	sweeps.Go(func() {
-		for pause(ctx, l.options.Session.TTL/3) {
+		for sleep.For(ctx, l.options.Session.TTL/3) == nil {
 			if _, err := l.keeper.Session(); err == nil {
 				l.sweepGrants(ctx)
 			}

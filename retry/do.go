@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 )
 
 // Failure is one failed try, for the hook of OnFailure.
@@ -67,7 +69,7 @@ func Do(ctx context.Context, policy Policy, op func(context.Context) error,
 		delay, more := series.Next(time.Now())
 		end := s.report(series, err, delay, !more)
 		if end == nil && more {
-			end = wait(ctx, delay)
+			end = sleep.For(ctx, delay)
 		}
 		if end != nil || !more {
 			return series.Exhausted(time.Now(), err, end)
@@ -83,18 +85,4 @@ func (s *settings) report(series *Series, err error, next time.Duration, last bo
 		Attempt: series.Attempts(), Err: err, Waited: series.Waited(time.Now()), Next: next,
 		Last: last,
 	})
-}
-
-// wait returns nil after d, or the context's cause when ctx ends.
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/retry"
 )
@@ -44,10 +45,8 @@ func openWhenAvailable(ctx context.Context, open func(context.Context) error,
 		delay, _ := openRetry().After(failures, 0)
 		log.Warn().Err(err).Int("attempt", failures).Dur("again_in", delay).
 			Msg("database does not answer, the replica waits for it")
-		select {
-		case <-time.After(delay):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := sleep.For(ctx, delay); err != nil {
+			return err
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/engine"
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs/postgres"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -115,14 +116,8 @@ func (d *jobDatabase) prune(ctx context.Context) {
 
 // watch checks and prunes the database until ctx ends.
 func (d *jobDatabase) watch(ctx context.Context) {
-	for {
-		d.prune(ctx)
-		select {
-		case <-time.After(databaseCheckEvery):
-			d.check(ctx)
-		case <-ctx.Done():
-			return
-		}
+	for d.prune(ctx); sleep.For(ctx, databaseCheckEvery) == nil; d.prune(ctx) {
+		d.check(ctx)
 	}
 }
 

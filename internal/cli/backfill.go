@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -178,10 +179,7 @@ func (c *commandLine) awaitBackfill(ctx context.Context, in cluster, b storage.B
 	defer bar.end()
 	for b.State == storage.BackfillActive {
 		bar.set(b.Done())
-		select {
-		case <-ctx.Done():
-		case <-time.After(backfillEvery):
-		}
+		sleep.For(ctx, backfillEvery)
 		next, err := in.Backfill(ctx, b.ID)
 		switch {
 		case ctx.Err() != nil:

@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
@@ -135,10 +136,8 @@ type pretendParams struct {
 func pretend(ctx context.Context, run *jobs.Run, p pretendParams) error {
 	took := time.Duration(p.Takes) * time.Duration(75+rand.IntN(50)) / 100
 	run.Log().Debug().Dur("takes", took).Msg("simulated work started")
-	select {
-	case <-time.After(took):
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := sleep.For(ctx, took); err != nil {
+		return err
 	}
 	if p.Fails > 0 && rand.IntN(p.Fails) == 0 {
 		return errors.New("simulated failure: source did not answer")

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/ansi"
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/internal/remote"
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/retry"
 )
@@ -102,10 +103,7 @@ func (f *follower) follow(ctx context.Context, id uuid.UUID) error {
 			}
 			delay, _ = followPolicy.After(failures, 0)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(delay):
-		}
+		sleep.For(ctx, delay)
 	}
 }
 

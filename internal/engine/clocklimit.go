@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 )
 
 // clockLimit checks whether this machine's wall clock is close enough to the store's for runs to
@@ -54,6 +56,6 @@ func (l *clockLimit) right(ctx context.Context) bool {
 	if l.check(time.Now()) == nil {
 		return true
 	}
-	pause(ctx, clockLook)
+	sleep.For(ctx, clockLook)
 	return false
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/rs/zerolog"
@@ -88,11 +89,9 @@ func (o *controlState) run(ctx context.Context) {
 	var listening sync.WaitGroup
 	defer listening.Wait()
 	listening.Go(func() { o.listen(ctx) })
-	every := time.NewTicker(o.intervals.controlState)
-	defer every.Stop()
 	for {
 		select {
-		case <-every.C:
+		case <-time.After(o.intervals.controlState):
 		case <-o.polls:
 		case <-ctx.Done():
 			return
@@ -120,7 +119,7 @@ func (o *controlState) listen(ctx context.Context) {
 			o.log.Warn().Err(err).Msg("listen for operator actions failed, polling instead")
 		}
 		o.requestPoll()
-		pause(ctx, delay)
+		sleep.For(ctx, delay)
 		delay = min(2*delay, listenRarest)
 	}
 }

@@ -3,11 +3,11 @@ package engine
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -171,7 +171,7 @@ func (d *dispatcher) sleep(ctx context.Context) {
 	if scheduledAt := d.timetable.next(); !scheduledAt.IsZero() {
 		wait = min(wait, scheduledAt.Sub(d.clock.now()))
 	}
-	timer := time.NewTimer(wait)
+	timer := sleep.Timer(wait)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/attempt"
 	"github.com/holdfast-dev/holdfast/internal/output"
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -73,6 +74,6 @@ func (w finisher) write(f *firing, request storage.FinishRequest) bool {
 			f.log.Error().Err(err).
 				Msg("end of run refused by the store, retrying without its texts")
 		}
-		pause(ctx, startBackoff)
+		sleep.For(ctx, startBackoff)
 	}
 }

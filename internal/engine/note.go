@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -113,6 +114,6 @@ func (n *notes) write(f *firing, note storage.Note) bool {
 			f.log.Warn().Err(err).Str("state", string(note.State)).Msg("record firing failed")
 			return false
 		}
-		pause(f.session.Context(), startBackoff)
+		sleep.For(f.session.Context(), startBackoff)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -31,7 +32,7 @@ func (r *retention) run(ctx context.Context) {
 		return
 	}
 	for {
-		pause(ctx, pruneEvery)
+		sleep.For(ctx, pruneEvery)
 		session, err := r.keeper.Wait(ctx)
 		if err != nil || ctx.Err() != nil {
 			return
@@ -56,7 +57,7 @@ func (r *retention) round(ctx context.Context, session *liveSession) {
 			break
 		}
 		request.After = pruned.Next
-		pause(ctx, max(pruneLeast, pruneRest*time.Since(sent)))
+		sleep.For(ctx, max(pruneLeast, pruneRest*time.Since(sent)))
 		if session.Context().Err() != nil || ctx.Err() != nil {
 			break
 		}

@@ -132,11 +132,3 @@ func (k *keeper) cancelled(_ *liveSession, cause error) {
 		k.log.Warn().Int("runs", runs).Msg("runs of a lost session cancelled")
 	}
 }
-
-// pause waits for d or for ctx.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
-}

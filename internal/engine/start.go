@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -93,7 +94,7 @@ func (s starter) ask(stop context.Context, f *firing, apart bool) (storage.Start
 			f.log.Warn().Err(err).Msg("start has an unknown outcome, giving up at shutdown")
 			return result, err
 		}
-		pause(f.session.Context(), startBackoff)
+		sleep.For(f.session.Context(), startBackoff)
 	}
 }
 

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 )
 
 // wakeInterval is the shortest time between rounds of the upkeep. It bounds what a stream of
@@ -71,7 +73,7 @@ func (u *upkeep) run(ctx context.Context) {
 		if !more {
 			u.wait(ctx, all)
 		}
-		if pause(ctx, time.Until(round.Add(wakeInterval))); ctx.Err() != nil {
+		if sleep.For(ctx, time.Until(round.Add(wakeInterval))) != nil {
 			return
 		}
 	}
@@ -79,7 +81,7 @@ func (u *upkeep) run(ctx context.Context) {
 
 // wait waits for the next interval, or until something wakes the upkeep.
 func (u *upkeep) wait(ctx context.Context, all time.Time) {
-	timer := time.NewTimer(time.Until(all.Add(u.intervals.adopt)))
+	timer := sleep.Timer(time.Until(all.Add(u.intervals.adopt)))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -84,7 +85,7 @@ func (w waiter) sleep(stop context.Context, f *firing, d time.Duration) bool {
 // idle gives the worker back for d, or until wake is closed. It reports whether the firing goes on.
 func idle(stop context.Context, f *firing, d time.Duration, wake <-chan struct{}) bool {
 	f.worker.giveBack()
-	timer := time.NewTimer(d)
+	timer := sleep.Timer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -18,6 +18,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 )
 
 var (
@@ -247,7 +249,7 @@ func (k *Keeper[T]) Run(ctx context.Context) (last *Session[T], err error) {
 				k.options.Log.Warn().Err(err).Msg("session not opened, repeats are not logged")
 			}
 			k.set(nil, err, false)
-			pause(ctx, min(k.options.Interval, maxRetry))
+			sleep.For(ctx, min(k.options.Interval, maxRetry))
 			continue
 		}
 		first, failures = false, 0
@@ -310,11 +312,11 @@ func (k *Keeper[T]) prepare(ctx context.Context, s *Session[T]) error {
 
 // renewUntilLost sends heartbeats until the session is lost or ctx ends.
 func (k *Keeper[T]) renewUntilLost(ctx context.Context, s *Session[T]) {
-	next := time.NewTimer(k.options.Interval)
-	defer next.Stop()
+	next := time.Now().Add(k.options.Interval)
 	for failing := false; ; {
+		timer := sleep.Timer(time.Until(next))
 		select {
-		case <-next.C:
+		case <-timer.C:
 		case <-k.options.HeartbeatNow:
 		case <-k.options.Wake:
 			k.options.OnWake(ctx, s)
@@ -343,7 +345,7 @@ func (k *Keeper[T]) renewUntilLost(ctx context.Context, s *Session[T]) {
 			}
 			delay, failing = min(k.options.Interval, maxRetry), true
 		}
-		next.Reset(delay)
+		next = time.Now().Add(delay)
 	}
 }
 
@@ -395,12 +397,4 @@ func (k *Keeper[T]) end(s *Session[T]) {
 		return
 	}
 	k.options.Log.Info().Stringer("session", s.ID).Msg("session ended")
-}
-
-// pause returns after d, or when ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }

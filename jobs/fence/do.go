@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-dev/holdfast/internal/attempt"
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/retry"
@@ -218,22 +219,13 @@ func beginFenced(ctx context.Context, pass func(tx Tx) error,
 			return t, nil
 		}
 		t.close()
-		if !hasCode(err, t.tx.dialect.retryable) || !sleep(ctx) {
+		if !hasCode(err, t.tx.dialect.retryable) {
 			return nil, err
 		}
-	}
-}
-
-// sleep waits for a short random time, so that two transactions do not meet again. It returns false
-// if ctx ends first.
-func sleep(ctx context.Context) bool {
-	timer := time.NewTimer(10*time.Millisecond + rand.N(40*time.Millisecond))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
+		// a random time, so that two transactions do not meet again
+		if sleep.For(ctx, 10*time.Millisecond+rand.N(40*time.Millisecond)) != nil {
+			return nil, err
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -47,10 +48,7 @@ func Await(ctx context.Context, run uuid.UUID,
 		case !errors.Is(err, storage.ErrUnavailable):
 			return last, fmt.Errorf("wait: %w", of("run "+run.String(), err))
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(delay):
-		}
+		sleep.For(ctx, delay)
 	}
 }
 

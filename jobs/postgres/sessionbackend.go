@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 )
 
 const (
@@ -200,10 +202,7 @@ func (l *heartbeatConns) reopen(session uuid.UUID, b *sessionBackend) {
 		if err == nil {
 			break
 		}
-		select {
-		case <-time.After(delay):
-		case <-l.open.Done():
-		}
+		sleep.For(l.open, delay)
 	}
 	l.give(session, b)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/egress"
 	"github.com/holdfast-dev/holdfast/internal/redact"
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/retry"
 )
@@ -95,7 +96,7 @@ func (s *Sender) Run(ctx context.Context) error {
 
 // forget periodically deletes deliveries that are too old.
 func (s *Sender) forget(ctx context.Context) {
-	for wait(ctx, forgetEvery) {
+	for sleep.For(ctx, forgetEvery) == nil {
 		bounded, cancel := context.WithTimeout(ctx, storeTimeout)
 		if err := s.options.Outbox.ForgetDeliveries(bounded); err != nil && ctx.Err() == nil {
 			s.options.Log.Debug().Err(err).Msg("delete old deliveries failed")
@@ -115,7 +116,7 @@ type hookSender struct {
 
 func (t *hookSender) run(ctx context.Context) {
 	for {
-		if t.turn(ctx) < atOnce && !wait(ctx, t.poll) {
+		if t.turn(ctx) < atOnce && sleep.For(ctx, t.poll) != nil {
 			return
 		}
 		if ctx.Err() != nil {
@@ -201,16 +202,4 @@ func loudAtFirst(tries int) zerolog.Level {
 		return zerolog.WarnLevel
 	}
 	return zerolog.DebugLevel
-}
-
-// wait reports whether d has passed before ctx ended.
-func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
