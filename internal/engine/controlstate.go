@@ -89,9 +89,12 @@ func (o *controlState) run(ctx context.Context) {
 	var listening sync.WaitGroup
 	defer listening.Wait()
 	listening.Go(func() { o.listen(ctx) })
-	for {
+	interval := o.intervals.controlState
+	for next := time.Now().Add(interval); ; {
+		timer := sleep.Timer(time.Until(next))
 		select {
-		case <-time.After(o.intervals.controlState):
+		case <-timer.C:
+			next = next.Add(interval * (1 + time.Since(next)/interval)) // without missed ones
 		case <-o.polls:
 		case <-ctx.Done():
 			return
