@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -39,6 +40,56 @@ func (s *disconnecting) Sweep(ctx context.Context) (storage.Swept, error) {
 		s.again = time.Now()
 	}
 	return s.Store.Sweep(ctx)
+}
+
+// Nobody renews the session of a frozen replica. Another replica ends it within a second after it
+// expires, at whatever time the sweeps of that replica are.
+func TestFrozenReplicaIsSweptWhenItsSessionExpires(t *testing.T) {
+	for late := range 5 {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t)
+			store := &observed{Store: c.store, replica: "frozen"}
+			o := c.options("a", takes(time.Millisecond), once(t, "manual", 24*time.Hour))
+			o.Store = store
+			stop := c.start(o)
+			time.Sleep(time.Duration(late) * time.Second)
+			const ttl = 15 * time.Second
+			expires := time.Now().Add(ttl)
+			if err := c.store.Open(t.Context(), storage.Session{ID: uuid.New(),
+				Replica: "frozen", Version: "v1", TTL: ttl}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * ttl)
+			stop()
+			if took := store.ended().Sub(expires); took < 0 || took > time.Second {
+				t.Errorf("opened after %d s: ended %s after its expiry", late, took)
+			}
+		})
+	}
+}
+
+// observed is a store that notes when a sweep ends the session of a replica.
+type observed struct {
+	storage.Store
+	replica string
+	mu      sync.Mutex
+	at      time.Time
+}
+
+func (s *observed) Sweep(ctx context.Context) (storage.Swept, error) {
+	swept, err := s.Store.Sweep(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slices.Contains(swept.Sessions, s.replica) {
+		s.at = time.Now()
+	}
+	return swept, err
+}
+
+func (s *observed) ended() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.at
 }
 
 // The sweep follows at once when the process of a replica is gone, and not at its next interval.

@@ -9,7 +9,7 @@ type pollIntervals struct {
 	sleep    time.Duration
 	adopt    time.Duration // between adoptions of waiting runs
 	misfires time.Duration // between checks for misfires
-	// between sweeps of expired sessions, unless heartbeats are more frequent
+	// between sweeps of expired sessions, unless heartbeats are more frequent or one expires before
 	sweep time.Duration
 	lists time.Duration // between comparisons with other replicas
 	seal  time.Duration // between searches for unsealed entries of the audit log

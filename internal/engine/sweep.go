@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
@@ -38,8 +39,9 @@ func (s *sweeper) expire(ctx context.Context, session uuid.UUID) bool {
 }
 
 // sweep ends expired sessions, and removes the advisory locks of their runs: the store has freed
-// the resources, so no run should wait for a lease.
-func (s *sweeper) sweep(ctx context.Context) {
+// the resources, so no run should wait for a lease. It returns the time until the next session
+// expires, or 0 if that is unknown.
+func (s *sweeper) sweep(ctx context.Context) time.Duration {
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
 	swept, err := s.store.Sweep(bounded)
@@ -68,6 +70,7 @@ func (s *sweeper) sweep(ctx context.Context) {
 			s.log.Debug().Err(err).Msg("remove advisory locks of dead programs failed, they expire")
 		}
 	}
+	return swept.NextExpiry
 }
 
 // clear removes the advisory locks of a lost run.

@@ -14,10 +14,10 @@ const wakeInterval = 20 * time.Millisecond
 // upkeep does what any replica may do for the cluster. It sweeps expired sessions, adds runs of
 // dependents and backfills, adopts waiting runs, records misfires, and seals the audit log.
 //
-// Each interval it does everything. If the process of a session is gone, it sweeps at once. It
-// adopts runs at once when an action was announced, which may be a trigger, and when the last
-// adoption left some. It adds runs of dependents and backfills at once when a run that concerns
-// them has ended on this replica.
+// Each interval it does everything. If the process of a session is gone, it sweeps at once. If a
+// session is not renewed, it sweeps when this session has expired. It adopts runs at once when an
+// action was announced, which may be a trigger, and when the last adoption left some. It adds runs
+// of dependents and backfills at once when a run that concerns them has ended on this replica.
 type upkeep struct {
 	keeper     *keeper
 	intervals  *pollIntervals
@@ -35,7 +35,7 @@ type upkeep struct {
 // run does the upkeep until ctx ends. Failures are logged and retried, and do not stop the other
 // tasks.
 func (u *upkeep) run(ctx context.Context) {
-	var swept, checked, compared, sealed, all time.Time
+	var sweep, checked, compared, sealed, all time.Time
 	for {
 		more := false
 		round := time.Now()
@@ -46,9 +46,8 @@ func (u *upkeep) run(ctx context.Context) {
 				all = now
 			}
 			expired := regular && u.sweeper.expire(ctx, session.ID)
-			if expired || now.Sub(swept) >= min(u.heartbeat, u.intervals.sweep) {
-				swept = now
-				u.sweeper.sweep(ctx)
+			if expired || !now.Before(sweep) {
+				sweep = now.Add(u.sweepInterval(u.sweeper.sweep(ctx)))
 			}
 			if now.Sub(checked) >= u.intervals.misfires {
 				checked = now
@@ -77,6 +76,16 @@ func (u *upkeep) run(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// sweepInterval returns the time until the next sweep. expiry is the time until the next session
+// expires, or 0 if that is unknown. Sessions of live replicas are renewed long before they expire.
+func (u *upkeep) sweepInterval(expiry time.Duration) time.Duration {
+	interval := min(u.heartbeat, u.intervals.sweep)
+	if expiry > 0 {
+		interval = min(interval, expiry)
+	}
+	return interval
 }
 
 // wait waits for the next interval, or until something wakes the upkeep.

@@ -90,6 +90,10 @@ UPDATE holdfast.sessions SET ended_at = clock_timestamp()
 WHERE sweep = $1 AND ended_at IS NULL AND NOT EXISTS (SELECT FROM holdfast.claims c
     WHERE c.session = sessions.id)`
 
+	nextExpiry = `
+SELECT coalesce(min(expires_at) - clock_timestamp(), '0') FROM holdfast.sessions
+WHERE ended_at IS NULL AND expires_at > clock_timestamp()`
+
 	// The session that ended last remains, because it shows since when no replica was live.
 	forgetSessions = `DELETE FROM holdfast.sessions s
 		WHERE ended_at < clock_timestamp() - $1::interval
@@ -194,6 +198,9 @@ func (s *Store) loseExpired(ctx context.Context) (storage.Swept, leftover, error
 		b.Queue(forgetSessions, storage.SessionsKept)
 		b.Queue(forgetFences, fencesKept)
 		b.Queue(forgetCancels)
+		b.Queue(nextExpiry).QueryRow(func(row pgx.Row) error {
+			return row.Scan(&swept.NextExpiry)
+		})
 	})
 	if err != nil {
 		return storage.Swept{}, leftover{}, err

@@ -91,6 +91,19 @@ func (l *liveSessions) spans() []storage.Span {
 	return up
 }
 
+// nextExpiry returns the time until the next live session expires, or 0 if none is live.
+func (l *liveSessions) nextExpiry() (next time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	for _, known := range l.all {
+		if left := known.expires.Sub(now); known.live(now) && (next == 0 || left < next) {
+			next = left
+		}
+	}
+	return next
+}
+
 // end makes the session dead.
 func (l *liveSessions) end(id uuid.UUID) {
 	l.mu.Lock()

@@ -76,6 +76,7 @@ func (s *Store) Sweep(ctx context.Context) (storage.Swept, error) {
 	if err != nil {
 		return storage.Swept{}, err
 	}
+	swept.NextExpiry = s.sessions.nextExpiry()
 	return swept, nil
 }
 
@@ -190,7 +191,7 @@ func (s *Store) forgetOld(ctx context.Context, tx *sql.Tx, now time.Time) error 
 		})
 }
 
-// ExpireDisconnected returns nothing: only one process has the file open.
+// ExpireDisconnected returns nothing: only one process has sessions in the file.
 func (s *Store) ExpireDisconnected(context.Context, uuid.UUID) ([]string, error) {
 	return nil, nil
 }

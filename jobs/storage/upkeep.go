@@ -32,10 +32,9 @@ type Upkeep interface {
 	// Adopt gives waiting runs without a live session to the session, and returns them. It also
 	// returns the waiting runs that the session has already and that are not in a.Known, because
 	// the reply of an earlier call may have been lost. An adopted run keeps its position among the
-	// waiters, but no run queues behind it until it is next requested to start. Triggered runs
-	// differ: later runs of the job queue behind them even before they are first requested to
-	// start. Adopt leaves out runs whose first start would return StartPaused, and gives nothing to
-	// a draining session.
+	// waiters. But no run queues behind it until the replica calls Start for it. Triggered runs
+	// differ: later runs of the job queue behind them even before the first Start. Adopt leaves out
+	// runs whose first start would return StartPaused, and gives nothing to a draining session.
 	Adopt(ctx context.Context, session uuid.UUID, a Adoption) ([]Record, error)
 	// CheckMisfires executes at most MaxBatch checks, each of another job, in one transaction. It
 	// calls find with the name and the cursor of each job, writes the records that find returns,
@@ -63,9 +62,11 @@ type Swept struct {
 	Released []locking.Released // locks of programs, which have no runs
 	// database connections that were ended because they held a dead session's claim
 	Ended int
+	// the time until the next live session expires, unless it is renewed before; 0: none is live
+	NextExpiry time.Duration
 }
 
-// LostRun is a run that became lost, with the requests that its claim had been granted.
+// LostRun is a run that became lost. Held are the requests that its claim held.
 type LostRun struct {
 	Record
 	Held []locking.Request
@@ -78,7 +79,8 @@ const MaxRecoveries = 3
 // RevokedDetail is the detail of a run whose claim was revoked.
 const RevokedDetail = "its claim was revoked"
 
-// NotRecovered ends the detail of a lost run whose job recovers its runs, if no recovery is left.
+// NotRecovered is added to the detail of a lost run if its job has Recover, and the firing has had
+// MaxRecoveries recoveries.
 const NotRecovered = "; not recovered again after 3 recoveries"
 
 // JobGoneDetail is the detail of a waiting run whose job was absent for longer than MaxAbsence,

@@ -2,11 +2,13 @@ package clustertest
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/test/replicas"
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 )
 
@@ -111,28 +113,12 @@ func TestKilledReplicaIsReplacedBeforeItsSessionExpires(t *testing.T) {
 	var took []time.Duration
 	isEarly := func(d time.Duration) bool { return d < early }
 	for range soak.Pick(tries, 50) {
-		c.awaitSearch()
-		id := c.trigger("hold")
-		first := c.startedRun("hold", c.lastToken())
-		if first.ID != id {
-			t.Fatalf("run %s began, not the triggered %s", first.ID, id)
-		}
-		killed := time.Now()
-		if err := c.replicas[first.Replica].Kill(); err != nil {
-			t.Fatal(err)
-		}
-		second := c.startedRun("hold", first.Token)
-		took = append(took, time.Since(killed))
-		if second.Recovery != 1 || second.Replica != c.other(first.Replica).Name {
-			t.Errorf("%+v is no recovery of %+v on the other replica", second, first)
-		}
-		c.open("hold")
-		c.expect(c.awaitEnd(second.ID), "succeeded", "")
-		c.exec(`DELETE FROM gates`)
+		victim, d := c.replaced((*replicas.Process).Kill)
+		took = append(took, d)
 		if !soak.Running() && slices.ContainsFunc(took, isEarly) {
 			break
 		}
-		c.start(first.Replica)
+		c.start(victim)
 	}
 	n := 0
 	for _, d := range took {
@@ -147,6 +133,74 @@ func TestKilledReplicaIsReplacedBeforeItsSessionExpires(t *testing.T) {
 		t.Errorf("%d of %d tries took less than %s", n, len(took), early)
 	}
 	c.audit()
+}
+
+// A frozen replica keeps its connections, so only the expiry of its session shows that it does not
+// live. With the default session, another replica runs its job within 20 s.
+func TestFrozenReplicaIsReplaced(t *testing.T) {
+	soak.Only(t)
+	const clusters, tries, limit = 5, 10, 20 * time.Second
+	times := make(chan time.Duration, clusters*tries)
+	t.Run("clusters", func(t *testing.T) {
+		for n := range clusters {
+			t.Run(strconv.Itoa(n), func(t *testing.T) {
+				t.Parallel()
+				c := newCluster(t, settings{heartbeat: "5s", expires: "15s", lease: "10m",
+					limit: 15 * time.Minute,
+					jobs:  ledgerJob("hold", "t", "recover: true", "gate: hold")})
+				c.start("a", "b")
+				for range tries {
+					victim, took := c.replaced(func(p *replicas.Process) error {
+						return p.Signal(syscall.SIGSTOP)
+					})
+					times <- took
+					if err := c.replicas[victim].Kill(); err != nil {
+						t.Fatal(err)
+					}
+					c.start(victim)
+				}
+				c.audit()
+			})
+		}
+	})
+	close(times)
+	var took []time.Duration
+	for d := range times {
+		took = append(took, d)
+	}
+	slices.Sort(took)
+	t.Logf("from the freeze to the start elsewhere, %d tries: p50 %s, p99 %s", len(took),
+		took[len(took)/2], took[len(took)*99/100])
+	if longest := took[len(took)-1]; longest >= limit {
+		t.Errorf("the job started elsewhere after %s, want less than %s", longest, limit)
+	}
+}
+
+// replaced stops the replica that runs the job, and waits until the other replica runs the same
+// firing. It returns the name of the stopped replica, and the time from the stop to the start of
+// the other run, which then ends.
+func (c *cluster) replaced(stop func(*replicas.Process) error) (victim string,
+	took time.Duration) {
+	c.t.Helper()
+	c.awaitSearch()
+	id := c.trigger("hold")
+	first := c.startedRun("hold", c.lastToken())
+	if first.ID != id {
+		c.t.Fatalf("run %s began, not the triggered %s", first.ID, id)
+	}
+	stopped := time.Now()
+	if err := stop(c.replicas[first.Replica]); err != nil {
+		c.t.Fatal(err)
+	}
+	second := c.startedRun("hold", first.Token)
+	took = time.Since(stopped)
+	if second.Recovery != 1 || second.Replica != c.other(first.Replica).Name {
+		c.t.Errorf("%+v is no recovery of %+v on the other replica", second, first)
+	}
+	c.open("hold")
+	c.expect(c.awaitEnd(second.ID), "succeeded", "")
+	c.exec(`DELETE FROM gates`)
+	return first.Replica, took
 }
 
 // awaitSearch waits until each live replica has renewed its session after all of them have recorded

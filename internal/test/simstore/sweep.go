@@ -25,7 +25,12 @@ func (s *Store) Sweep(ctx context.Context) (storage.Swept, error) {
 	now := s.now()
 	var dead []*session
 	for id, l := range s.sessions {
+		left := l.expires.Sub(now)
 		switch {
+		case l.live(now):
+			if swept.NextExpiry == 0 || left < swept.NextExpiry {
+				swept.NextExpiry = left
+			}
 		case l.ended == nil && !l.live(now):
 			dead = append(dead, l)
 		case l.ended != nil && now.Sub(*l.ended) > storage.SessionsKept && len(l.carried) == 0:
