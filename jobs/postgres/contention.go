@@ -27,11 +27,12 @@ SELECT ` + intervalColumns + `
 FROM unnest($1::text[]) n (job) CROSS JOIN LATERAL (
     SELECT * FROM (
         SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" AND created_at >= $2
-            AND created_at < $3 ORDER BY created_at DESC, id DESC LIMIT %d) within
+            AND created_at < $3 AND ` + byCreation + `
+            ORDER BY created_at DESC, id DESC LIMIT %d) within
   UNION ALL
     SELECT * FROM (
         SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" AND created_at < $2
-            ORDER BY created_at DESC, id DESC LIMIT %d) before
+            AND ` + byCreation + ` ORDER BY created_at DESC, id DESC LIMIT %d) before
     WHERE before.finished_at >= $2 OR before.state IN ('waiting', 'running')) r
 ORDER BY r.created_at DESC, r.id DESC`
 
@@ -49,8 +50,8 @@ FROM unnest($1::text[]) n (job) CROSS JOIN LATERAL (
     SELECT finished_at - started_at - coalesce((
         SELECT sum(coalesce(l.retry_waits[i + 1], l.finished_at) - l.retry_waits[i])
         FROM generate_subscripts(l.retry_waits, 1) i WHERE i %% 2 = 1), '0') AS took FROM (
-        SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" ORDER BY created_at DESC, id DESC
-            LIMIT %d) l
+        SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" AND ` + byCreation + `
+            ORDER BY created_at DESC, id DESC LIMIT %d) l
     WHERE started_at IS NOT NULL AND finished_at IS NOT NULL) r
 GROUP BY n.job`
 

@@ -20,9 +20,8 @@ FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version
 	firingRuns = selectRuns + ` WHERE r.job = $1 AND r.scheduled_at = $2 AND r.key = ''
 		ORDER BY r.recovery`
 
-	// The interval keeps the index of all runs of the job by created_at out of the plan.
 	manualRuns = selectRuns + ` WHERE r.job = $1 AND r.scheduled_at = $2 AND r.key <> ''
-		ORDER BY r.created_at + interval '0', r.id LIMIT $3`
+		ORDER BY r.created_at, r.id LIMIT $3`
 )
 
 // Firing returns a job with its runs at one scheduled time. It reads the job before the runs. So if

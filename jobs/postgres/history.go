@@ -17,12 +17,16 @@ import (
 )
 
 const (
+	// byCreation holds for all runs. It allows a statement to use the indexes of all runs by the
+	// time of their creation, which a search by id must not use.
+	byCreation = `created_at > '-infinity'`
+
 	recordColumns = `
     r.id, r.job, r.scheduled_at, r.key, r.state, r.recovery, r.attempt, r.replica, r.token,
         r.created_at, r.started_at, r.finished_at, r.retry_waits,
     r.reason, r.detail, r.blocker, r.error, r.params, r.waited, r.start_by,
         CASE WHEN r.state = 'waiting' THEN (SELECT w.since FROM holdfast.waits w
-            WHERE w.run = r.id) END, r.backfill`
+            WHERE w.run = r.id) END, r.backfill, r.key_actor`
 
 	selectRuns = `SELECT` + recordColumns + `, '', NULL::text FROM holdfast.runs r`
 
@@ -50,15 +54,19 @@ FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version
 SELECT` + recordColumns + `, '', NULL::text
 FROM holdfast.jobs j CROSS JOIN LATERAL (
     SELECT * FROM holdfast.runs WHERE job = j.name AND state NOT IN ('waiting', 'running')
+        AND ` + byCreation + `
     ORDER BY created_at DESC, id DESC LIMIT 1) r`
 
+	// listReplicas reads the claims once, because their table also has many deleted rows.
 	listReplicas = `
 SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.ended_at, s.stopped,
     s.lock_servers,
     s.config_hash, s.draining, s.clock_offset_ms, s.workers, s.busy, s.not_ready,
-    (SELECT count(*) FROM holdfast.claims c WHERE c.session = s.id AND c.owner IS NULL)
-FROM holdfast.sessions s WHERE s.ended_at IS NULL
-    OR s.ended_at > clock_timestamp() - $1::interval
+    s.databases::text, coalesce(n.runs, 0)
+FROM holdfast.sessions s LEFT JOIN (
+    SELECT session, count(*) AS runs FROM holdfast.claims WHERE owner IS NULL GROUP BY session) n
+    ON n.session = s.id
+WHERE s.ended_at IS NULL OR s.ended_at > clock_timestamp() - $1::interval
 ORDER BY s.replica, s.started_at, s.id`
 )
 
@@ -151,11 +159,8 @@ func runsQuery(f storage.RunFilter, names []string) (string, []any) {
 		args = append(args, v)
 		return fmt.Sprintf("$%d", len(args))
 	}}
-	q.narrow(f)
-	q.order = " ORDER BY created_at DESC, id DESC"
-	if backwards(f.Before != nil, f.After != nil) {
-		q.order = " ORDER BY created_at, id"
-	}
+	q.order = " ORDER BY " + q.find(f, names == nil && f.Reason == "" &&
+		!slices.ContainsFunc(f.States, func(s jobs.State) bool { return s != jobs.Succeeded }))
 	q.order += fmt.Sprintf(" LIMIT %d", storage.PageSize(f.Limit))
 	if names != nil {
 		q.names = "SELECT unnest(" + q.arg(names) + `::text[]) COLLATE "C" AS name`
@@ -205,6 +210,58 @@ type pageOfRuns struct {
 	names string // asks for the names of the jobs; "" where a resource is not asked for
 }
 
+// find adds the conditions of the filter and returns the order. If wide is true, many runs have the
+// other conditions.
+func (q *pageOfRuns) find(f storage.RunFilter, wide bool) (order string) {
+	replica, back := f.Replica, backwards(f.Before != nil, f.After != nil)
+	wide = wide && replica != "" && f.Job == "" && f.Backfill == uuid.Nil
+	if wide {
+		f.Replica = ""
+	}
+	q.narrow(f)
+	switch {
+	case wide && back:
+		q.ofReplica(f, replica)
+		return "replica, created_at, id"
+	case wide:
+		q.ofReplica(f, replica)
+		return "replica DESC, created_at DESC, id DESC"
+	case back:
+		return "created_at, id"
+	}
+	return "created_at DESC, id DESC"
+}
+
+// ofReplica adds the conditions of the runs of a replica as ranges, and the order begins with the
+// replica, so that the planner uses the index of replicas. With an equation it reads the newest
+// runs of all replicas, which takes seconds if this replica has not run for long.
+func (q *pageOfRuns) ofReplica(f storage.RunFilter, replica string) {
+	name := q.arg(replica)
+	bound := func(columns, operator string, values ...any) {
+		list := name
+		for _, v := range values {
+			list += ", " + q.arg(v)
+		}
+		q.where += " AND (r.replica" + columns + ") " + operator + " (" + list + ")"
+	}
+	switch {
+	case f.After != nil:
+		bound(", r.created_at, r.id", ">", f.After.CreatedAt, f.After.ID)
+	case !f.From.IsZero():
+		bound(", r.created_at", ">=", f.From)
+	default:
+		bound("", ">=")
+	}
+	switch {
+	case f.Before != nil:
+		bound(", r.created_at, r.id", "<", f.Before.CreatedAt, f.Before.ID)
+	case !f.Until.IsZero():
+		bound(", r.created_at", "<", f.Until)
+	default:
+		bound("", "<=")
+	}
+}
+
 func (q *pageOfRuns) narrow(f storage.RunFilter) {
 	if f.Job != "" {
 		q.where += " AND r.job = " + q.arg(f.Job)
@@ -238,6 +295,7 @@ func (q *pageOfRuns) narrow(f storage.RunFilter) {
 
 // ofJobs adds one part for each named job, so that each part scans its own index.
 func (q *pageOfRuns) ofJobs(condition string) string {
+	condition += " AND r." + byCreation
 	if q.names == "" {
 		return selectRuns + q.where + condition + q.order
 	}
@@ -307,7 +365,8 @@ func scanRecord(row pgx.CollectableRow) (storage.Record, error) {
 	err := row.Scan(&r.ID, &r.Job, &r.ScheduledAt, &r.Key, &r.State, &r.Recovery, &r.Attempt,
 		&r.Replica, &token, &r.CreatedAt,
 		&r.StartedAt, &r.FinishedAt, &retryWaits, &r.Reason, &r.Detail, &blocker, &r.Error,
-		&r.Params, &waited, &r.StartBy, &waits, &backfill, &r.Output, &result)
+		&r.Params, &waited, &r.StartBy, &waits, &backfill, &r.KeyActor, &r.Output,
+		&result)
 	if err != nil {
 		return r, err
 	}
@@ -350,11 +409,15 @@ func (s *Store) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 	replicas, err := pgx.CollectRows(rows,
 		func(row pgx.CollectableRow) (storage.ReplicaView, error) {
 			var v storage.ReplicaView
+			var databases string
 			err := row.Scan(&v.Session, &v.Name, &v.Version, &v.StartedAt, &v.LastHeartbeat,
 				&v.ExpiresAt,
 				&v.EndedAt, &v.Stopped, &v.LockServers,
 				&v.ConfigHash, &v.Draining, &v.ClockOffset, &v.Workers, &v.Busy, &v.NotReady,
-				&v.Running)
+				&databases, &v.Running)
+			if err == nil {
+				v.Databases, err = storage.DecodeDatabases(databases)
+			}
 			v.StartedAt, v.LastHeartbeat = v.StartedAt.UTC(), v.LastHeartbeat.UTC()
 			v.ExpiresAt, v.EndedAt = v.ExpiresAt.UTC(), utc(v.EndedAt)
 			return v, err

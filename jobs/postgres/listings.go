@@ -26,7 +26,7 @@ FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version
 SELECT` + recordColumns + `, '', NULL::text
 FROM unnest($1::text[]) n (job) CROSS JOIN LATERAL (
     SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C"
-        AND state NOT IN ('waiting', 'running')
+        AND state NOT IN ('waiting', 'running') AND ` + byCreation + `
     ORDER BY created_at DESC, id DESC LIMIT 1) r`
 
 	activePauses = `SELECT` + pauseColumns + ` FROM holdfast.pauses WHERE resumed_at IS NULL
@@ -47,6 +47,7 @@ CROSS JOIN LATERAL jsonb_array_elements(d.resources) e
 SELECT r.job, r.id, r.scheduled_at, r.state, r.reason, r.started_at, r.finished_at, r.retry_waits
 FROM unnest($1::text[]) n (job) CROSS JOIN LATERAL (
     SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" AND backfill IS NULL
+        AND ` + byCreation + `
         ORDER BY created_at DESC, id DESC LIMIT %d) r
 ORDER BY r.created_at DESC, r.id DESC`
 
@@ -57,7 +58,7 @@ ORDER BY r.created_at DESC, r.id DESC`
 
 	tallyOfJob = `
 SELECT job, state, reason, created_at FROM holdfast.runs WHERE job = $1 AND created_at >= $2
-    ORDER BY created_at DESC, id DESC LIMIT %d`
+    AND ` + byCreation + ` ORDER BY created_at DESC, id DESC LIMIT %d`
 
 	tally = `
 SELECT job, state, reason, count(*), max(created_at) FROM (%s) r
@@ -124,15 +125,18 @@ func jobsQuery(f storage.JobFilter, pauses []storage.Pause) (string, []any) {
 	switch f.State {
 	case "":
 	case jobs.Waiting:
-		where += " AND j.name IN (SELECT r.job FROM holdfast.runs r JOIN holdfast.waits w ON " +
-			"w.run = r.id)"
+		where += ` AND j.name IN (SELECT r.job FROM holdfast.runs r
+    WHERE r.id = ANY(ARRAY(SELECT run FROM holdfast.waits)))`
 	case jobs.Running:
-		where += " AND j.name IN (SELECT r.job FROM holdfast.runs r JOIN holdfast.claims c ON " +
-			"c.run = r.id)"
+		// An array, because a join may scan all runs: the number of claims changes faster than the
+		// statistics of the planner.
+		where += ` AND j.name IN (SELECT r.job FROM holdfast.runs r
+    WHERE r.id = ANY(ARRAY(SELECT run FROM holdfast.claims)))`
 	default:
 		where += " AND " + arg(f.State) + ` = (
     SELECT r.state FROM holdfast.runs r WHERE r.job = j.name
-        AND r.state NOT IN ('waiting', 'running') ORDER BY r.created_at DESC, r.id DESC LIMIT 1)`
+        AND r.state NOT IN ('waiting', 'running') AND r.` + byCreation + `
+    ORDER BY r.created_at DESC, r.id DESC LIMIT 1)`
 	}
 	if f.Paused != nil {
 		where += " AND (" + paused(pauses, arg) + ") = " + arg(*f.Paused)

@@ -19,19 +19,20 @@ WITH claimed AS (
         0) AS mark
     FROM (SELECT run, since FROM holdfast.waits LIMIT 10000) w
 ), youngest AS (
-    SELECT created_at, id FROM holdfast.runs ORDER BY created_at DESC, id DESC LIMIT 1
+    SELECT created_at, id FROM holdfast.runs WHERE ` + byCreation + `
+        ORDER BY created_at DESC, id DESC LIMIT 1
 ), latest AS (
     SELECT at, id FROM holdfast.audit ORDER BY at DESC, id DESC LIMIT 1
 )
 SELECT
     concat_ws(' ', c.mark, w.mark, (SELECT id FROM youngest), (SELECT count(*) FROM (
         SELECT FROM holdfast.runs WHERE created_at > (SELECT created_at FROM youngest)
-            - interval '2 s' LIMIT 1000) lately)),
+            - interval '2 s' AND ` + byCreation + ` LIMIT 1000) lately)),
     concat_ws(' ', c.mark, w.mark),
     (SELECT definitions || ' ' || control_version FROM holdfast.meta),
     (SELECT md5(coalesce(string_agg(concat_ws(' ', id, version, ended_at,
-        expires_at <= clock_timestamp(), draining, workers, not_ready, config_hash,
-        lock_servers), ',' ORDER BY id), ''))
+        expires_at <= clock_timestamp(), draining, workers, not_ready, databases,
+        config_hash, lock_servers), ',' ORDER BY id), ''))
             FROM (SELECT * FROM holdfast.sessions
                 WHERE ended_at IS NULL OR ended_at > clock_timestamp() - $1::interval) s),
     concat_ws(' ', (SELECT id FROM latest), (SELECT count(*) FROM (

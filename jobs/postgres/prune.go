@@ -33,8 +33,8 @@ WHERE o.session = excluded.session OR o.until <= clock_timestamp()`
 	pruneRuns = `
 WITH old AS (
     SELECT id, created_at FROM holdfast.runs
-    WHERE created_at < now() - $1::interval AND (created_at, id) > ($2, $3) ORDER BY created_at, id
-        LIMIT $4
+    WHERE created_at < now() - $1::interval AND (created_at, id) > ($2, $3) AND ` + byCreation + `
+        ORDER BY created_at, id LIMIT $4
 ), dependencies AS MATERIALIZED (
     SELECT a.name, min(j.checked_until) AS until
     FROM holdfast.definitions d
@@ -55,6 +55,7 @@ WITH old AS (
         AND (SELECT true FROM holdfast.deliveries d WHERE d.run = r.id LIMIT 1) IS NULL
         AND (SELECT true FROM holdfast.runs y
             WHERE y.job = r.job AND (y.created_at, y.id) > (r.created_at, r.id)
+            AND y.` + byCreation + `
             AND y.state NOT IN ('waiting', 'running') ORDER BY y.created_at, y.id LIMIT 1)
     RETURNING r.id, r.job, r.scheduled_at, ` + succeededByItself + ` AS succeeded
 ), successes AS (

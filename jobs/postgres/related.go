@@ -146,13 +146,13 @@ func throughQuery(f storage.RunFilter, names []string) (string, []any) {
 		rest += " AND replica = " + q.arg(f.Replica)
 		f.Replica = ""
 	}
-	q.narrow(f)
+	first := " ORDER BY " + q.find(f, true)
 	order := " ORDER BY created_at DESC, id DESC"
 	if backwards(f.Before != nil, f.After != nil) {
 		order = " ORDER BY created_at, id"
 	}
 	through := "SELECT r.id, r.created_at, r.job, r.replica, r.state FROM holdfast.runs r" +
-		q.where + order + fmt.Sprintf(" LIMIT %d", lookedThrough)
+		q.where + " AND r." + byCreation + first + fmt.Sprintf(" LIMIT %d", lookedThrough)
 	return "WITH through AS MATERIALIZED (" + through +
 		") SELECT (SELECT count(*) FROM through), ARRAY(SELECT id FROM through" + rest + order +
 		fmt.Sprintf(" LIMIT %d)", storage.PageSize(f.Limit)), args

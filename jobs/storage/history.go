@@ -83,6 +83,8 @@ type ReplicaView struct {
 	Workers     int    `json:"workers"` // 0 if unknown
 	Busy        int    `json:"busy"`
 	NotReady    string `json:"not_ready,omitempty"` // why the live replica cannot start runs
+	// Databases are the databases of jobs as the replica sees them, by name.
+	Databases []DatabaseState `json:"databases,omitempty"`
 }
 
 // RunFilter narrows a list of runs. Zero fields do not filter.

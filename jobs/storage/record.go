@@ -12,12 +12,14 @@ import (
 
 // Record is one run as the history shows it.
 type Record struct {
-	ID          uuid.UUID  `json:"id"`
-	Job         string     `json:"job"`
-	ScheduledAt time.Time  `json:"scheduled_at"`
-	Key         string     `json:"key,omitempty"` // of a trigger or a backfill
-	State       jobs.State `json:"state"`
-	Recovery    int        `json:"recovery"`
+	ID          uuid.UUID `json:"id"`
+	Job         string    `json:"job"`
+	ScheduledAt time.Time `json:"scheduled_at"`
+	Key         string    `json:"key,omitempty"` // of a trigger or a backfill
+	// KeyActor is the actor who chose the key of a trigger: each actor has keys of its own.
+	KeyActor string     `json:"key_actor,omitempty"`
+	State    jobs.State `json:"state"`
+	Recovery int        `json:"recovery"`
 	// 0 until it has started; then the current, last or next attempt
 	Attempt   int        `json:"attempt"`
 	Replica   string     `json:"replica,omitempty"`

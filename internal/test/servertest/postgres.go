@@ -133,7 +133,6 @@ func (p *Postgres) initdb(ctx context.Context) error {
 	}
 	return p.command(ctx, p.credential, filepath.Join(p.bin, "initdb"), "-D", p.dataDir(),
 		"-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync",
-		"--no-instructions",
 		"--wal-segsize=1") // MB: a small file is fast to write and to copy
 }
 

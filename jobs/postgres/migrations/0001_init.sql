@@ -18,11 +18,12 @@ CREATE TABLE holdfast.sessions (
     -- The process ID of the PostgreSQL backend that serves the owner's heartbeats, and no other
     -- client. NULL: unknown, for example behind a pooler.
     backend         int,
-    -- Each heartbeat reports the next four columns.
+    -- Each heartbeat reports the next five columns.
     clock_offset_ms bigint, -- NULL: unknown
     workers         int NOT NULL DEFAULT 0,
     busy            int NOT NULL DEFAULT 0,
     not_ready       text NOT NULL DEFAULT '',
+    databases       jsonb NOT NULL DEFAULT '[]', -- the states of the databases of jobs
     -- claims_old lists the session's claims with tokens up to claims_floor. The session gets no
     -- further claim with a token up to claims_next: see raiseClaims.
     claims_floor    bigint NOT NULL DEFAULT 0,
@@ -124,9 +125,12 @@ CREATE UNIQUE INDEX runs_key_taken ON holdfast.runs (job, key, key_actor, recove
     WHERE key <> '' AND unsuccessful_state IS DISTINCT FROM 'skipped';
 CREATE INDEX runs_triggered ON holdfast.runs (job, scheduled_at) WHERE key <> '';
 CREATE INDEX runs_backfill ON holdfast.runs (backfill, created_at, id) WHERE backfill IS NOT NULL;
-CREATE INDEX runs_created ON holdfast.runs (created_at, id);
-CREATE INDEX runs_job ON holdfast.runs (job, created_at, id);
-CREATE INDEX runs_replica ON holdfast.runs (replica, created_at, id);
+-- The next three have all runs. Only statements that state their condition can use them. Otherwise
+-- a plan of PostgreSQL 17 and later might look a run up by its id through them, which skips from
+-- each time to the next, and costs more with each run.
+CREATE INDEX runs_created ON holdfast.runs (created_at, id) WHERE created_at > '-infinity';
+CREATE INDEX runs_job ON holdfast.runs (job, created_at, id) WHERE created_at > '-infinity';
+CREATE INDEX runs_replica ON holdfast.runs (replica, created_at, id) WHERE created_at > '-infinity';
 -- An index-only scan counts the runs of a day that did not succeed.
 CREATE INDEX runs_unsuccessful ON holdfast.runs (unsuccessful_state, created_at, id)
     INCLUDE (job, cause) WHERE unsuccessful_state IS NOT NULL;

@@ -1,0 +1,82 @@
+package postgres
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// The pages read no more than they need, even if the planner expects more claims and waits than
+// there are.
+func TestPlansOfListings(t *testing.T) {
+	s := newHarness(t)
+	s.stopAutovacuum()
+	s.exec(`INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at)
+    SELECT gen_random_uuid(), 'job-' || n % 100, now() + n * interval '1 second', 'succeeded',
+        now()
+    FROM generate_series(1, 20000) n`)
+	s.exec(`INSERT INTO holdfast.claims (token, run, session, granted_at)
+    SELECT n, gen_random_uuid(), gen_random_uuid(), now() FROM generate_series(1, 10000) n`)
+	s.exec(`INSERT INTO holdfast.waits (run, session, since)
+    SELECT gen_random_uuid(), gen_random_uuid(), now() FROM generate_series(1, 10000) n`)
+	s.exec("VACUUM ANALYZE")
+	s.exec("DELETE FROM holdfast.claims")
+	s.exec("DELETE FROM holdfast.waits")
+	for _, state := range []jobs.State{jobs.Running, jobs.Waiting} {
+		query, _ := jobsQuery(storage.JobFilter{State: state}, nil)
+		if plan := s.plan("SELECT", query); strings.Contains(plan, "Seq Scan on runs") {
+			t.Errorf("list of jobs with %s runs reads all runs:\n%s", state, plan)
+		}
+	}
+	plan := s.plan("SELECT", listReplicas)
+	scans := regexp.MustCompile(`Scan (using \w+ )?on claims`).FindAllString(plan, -1)
+	if len(scans) != 1 || strings.Contains(plan, "SubPlan") {
+		t.Errorf("list of replicas reads the claims of each:\n%s", plan)
+	}
+}
+
+// A page of the runs of a replica does not read the newer runs of others.
+func TestPlansOfRunsOfAReplica(t *testing.T) {
+	s := newHarness(t)
+	s.exec(`INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at, replica)
+    SELECT gen_random_uuid(), 'job-' || n % 100, at, 'succeeded', at,
+        CASE WHEN n <= 10000 THEN 'old' ELSE 'new' END
+    FROM generate_series(1, 20000) n, LATERAL (SELECT now() + n * interval '1 second' AS at) t`)
+	s.exec("VACUUM ANALYZE")
+	at := &storage.RunCursor{CreatedAt: time.Now().Add(5000 * time.Second), ID: uuid.Max}
+	for _, f := range []storage.RunFilter{{}, {States: []jobs.State{jobs.Succeeded}}, {Before: at},
+		{After: at}, {From: at.CreatedAt}, {Until: at.CreatedAt}} {
+		f.Replica = "old"
+		plan := s.plan("SELECT", withArguments(runsQuery(f, nil)))
+		if !strings.Contains(plan, "using runs_replica") || strings.Contains(plan, "Bitmap") {
+			t.Errorf("%+v is not found by the index of replicas:\n%s", f, plan)
+		}
+	}
+	of := storage.RunFilter{Replica: "old"}
+	plan := s.plan("SELECT", withArguments(throughQuery(of, []string{"job-7"})))
+	if !strings.Contains(plan, "using runs_replica") {
+		t.Errorf("runs of a resource and a replica are not found by the index:\n%s", plan)
+	}
+}
+
+// withArguments returns a query with its arguments in the text, for the plan of these arguments.
+func withArguments(query string, args []any) string {
+	for i := len(args) - 1; i >= 0; i-- {
+		text := fmt.Sprint(args[i])
+		switch v := args[i].(type) {
+		case time.Time:
+			text = v.Format(time.RFC3339Nano)
+		case []string:
+			text = "{" + strings.Join(v, ",") + "}"
+		}
+		query = strings.ReplaceAll(query, fmt.Sprintf("$%d", i+1), "'"+text+"'")
+	}
+	return query
+}

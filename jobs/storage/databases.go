@@ -1,0 +1,42 @@
+package storage
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/output"
+)
+
+// DatabaseState is the state of a database of jobs, other than the store, by the last check of a
+// replica.
+type DatabaseState struct {
+	Name string `json:"database"`
+	// Error is why the replica does not start the jobs of the database; "" if it does.
+	Error string `json:"error,omitempty"`
+	// Since is the time of the first check with this result, by the clock of the replica. It is
+	// zero before the first check.
+	Since time.Time `json:"since,omitzero"`
+}
+
+// maxDatabaseError is how much of an error a store keeps, in bytes.
+const maxDatabaseError = 300
+
+// EncodeDatabases returns the states as JSON that every store accepts.
+func EncodeDatabases(states []DatabaseState) (string, error) {
+	plain := make([]DatabaseState, len(states))
+	for i, s := range states {
+		plain[i] = DatabaseState{s.Name, output.PlainText(output.Cut(s.Error, maxDatabaseError)),
+			s.Since.UTC()}
+	}
+	encoded, err := json.Marshal(plain)
+	return string(encoded), err
+}
+
+// DecodeDatabases returns the states of a text of EncodeDatabases; nil if there are none.
+func DecodeDatabases(encoded string) ([]DatabaseState, error) {
+	var states []DatabaseState
+	if err := json.Unmarshal([]byte(encoded), &states); err != nil || len(states) == 0 {
+		return nil, err
+	}
+	return states, nil
+}
