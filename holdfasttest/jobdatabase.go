@@ -32,6 +32,15 @@ func (d *jobDatabase) Available() error {
 		shown(*since))
 }
 
+// State implements engine.Database.
+func (d *jobDatabase) State() storage.DatabaseState {
+	since := d.downSince.Load()
+	if since == nil {
+		return storage.DatabaseState{}
+	}
+	return storage.DatabaseState{Error: "outage of the test", Since: *since}
+}
+
 // InTx implements storage.RunStore.
 func (d *jobDatabase) InTx(ctx context.Context, run *jobs.Run, fn func(tx jobs.Tx) error) error {
 	if err := d.Available(); err != nil {
@@ -72,7 +81,8 @@ func newDatabaseRuns(store storage.TestRuns) *databaseRuns {
 }
 
 func firingOf(run *jobs.Run) storage.Firing {
-	return storage.Firing{Job: run.Job, ScheduledAt: run.ScheduledAt.UTC().Round(0), Key: run.Key}
+	return storage.Firing{Job: run.Job, ScheduledAt: run.ScheduledAt.UTC().Round(0), Key: run.Key,
+		KeyActor: run.KeyActor}
 }
 
 // CommittedBefore implements storage.TestRuns.

@@ -98,6 +98,28 @@ func TestAnotherDatabaseCommitsOnce(t *testing.T) {
 	})
 }
 
+// TestAnotherDatabaseTellsActorsApart triggers a job twice with the same key for the same time.
+func TestAnotherDatabaseTellsActorsApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		job := inWarehouse(func(ctx context.Context, run *jobs.Run, _ struct{}) error {
+			return run.CompleteInTx(ctx, func(tx jobs.Tx) error {
+				_, err := tx.Exec(ctx, "INSERT INTO regions VALUES ($1)", run.KeyActor)
+				return err
+			})
+		})
+		s := holdfasttest.New(t, withWarehouse(), holdfast.WithJobs(job))
+		s.ExecIn("warehouse", createRegions)
+		at := time.Now()
+		for _, actor := range []string{"ann", "bob"} {
+			s.Trigger(holdfast.Trigger[any]{Job: "load", Actor: actor, Key: "k", At: at}).
+				Expect(jobs.Succeeded)
+		}
+		if got := regions(t, s.DBOf("warehouse")); got != "ann,bob" {
+			t.Errorf("got %q, want a region of each actor", got)
+		}
+	})
+}
+
 // TestAnotherDatabaseLosesARun checks that a transaction fails while the database is down.
 func TestAnotherDatabaseLosesARun(t *testing.T) {
 	var failed error
@@ -168,8 +190,45 @@ func TestJobsInAnotherPostgres(t *testing.T) {
 	})
 }
 
-// TestWorkWithFence checks that functions of package fence see attempts and newer runs.
-func TestWorkWithFence(t *testing.T) {
+// TestWorkWithItsOwnTransaction checks a handler that commits its transaction itself and returns
+// all errors of package fence.
+func TestWorkWithItsOwnTransaction(t *testing.T) {
+	pool := fencedPool(t)
+	load := func(ctx context.Context, run *jobs.Run, _ struct{}) error {
+		tx, err := pool.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+		if err := fence.InTx(ctx, run, fence.Pgx(tx)); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, "INSERT INTO regions VALUES ('north')"); err != nil {
+			return err
+		}
+		return tx.Commit(ctx)
+	}
+	at := time.Now()
+	for attempt := 1; attempt <= 2; attempt++ {
+		a := holdfasttest.Work(t, load, struct{}{},
+			holdfasttest.WithRun(jobs.Run{ScheduledAt: at, Attempt: attempt}),
+			holdfasttest.WithFence(uuid.MustParse("01a1fecc-ef57-7d76-aac5-e8f353379cd4"),
+				[]string{"regions"}, nil)).Expect(jobs.Succeeded)
+		if again := strings.Contains(a.Output, fence.ErrCommitted.Error()); a.Err != nil ||
+			again != (attempt == 2) {
+			t.Errorf("attempt %d: got %v and the output %q", attempt, a.Err, a.Output)
+		}
+	}
+	var rows int
+	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM regions").Scan(&rows); err != nil ||
+		rows != 1 {
+		t.Errorf("got %d rows (%v), want one", rows, err)
+	}
+}
+
+// fencedPool returns connections to a database with the tables of the fence and a table regions.
+func fencedPool(t *testing.T) *pgxpool.Pool {
+	t.Helper()
 	pool, err := pgxpool.New(t.Context(), database(t))
 	if err != nil {
 		t.Fatal(err)
@@ -181,6 +240,12 @@ func TestWorkWithFence(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	return pool
+}
+
+// TestWorkWithFence checks that functions of package fence see attempts and newer runs.
+func TestWorkWithFence(t *testing.T) {
+	pool := fencedPool(t)
 	calls := 0
 	load := func(ctx context.Context, run *jobs.Run, _ struct{}) error {
 		return fence.Do(ctx, run, pool, func(tx pgx.Tx) error {

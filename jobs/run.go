@@ -20,6 +20,7 @@ type Run struct {
 	Job         string
 	ScheduledAt time.Time // the scheduled time, the same on every replica
 	Key         string    // of the trigger or the backfill that added the run, else empty
+	KeyActor    string    // who chose the key of a trigger: each actor has keys of its own
 	Attempt     int       // from 1
 	Recovery    int       // 0, or the number of the recovery
 	Replica     string

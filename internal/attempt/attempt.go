@@ -6,6 +6,7 @@ package attempt
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -64,6 +65,7 @@ type Attempt[Run, Tx any] struct {
 	completed     string
 	saved, result json.RawMessage
 	steps         []string
+	begun         map[string]string // steps by the ids of their transactions
 }
 
 // Complete says in which state the run's own transaction has recorded its end, so
@@ -121,4 +123,30 @@ func (a *Attempt[Run, Tx]) StepCommitted(step string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Contains(a.steps, step)
+}
+
+// BeginStep says that the handler commits a transaction of the step itself. The id is that of the
+// transaction in the fence.
+func (a *Attempt[Run, Tx]) BeginStep(step, id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.begun == nil {
+		a.begun = map[string]string{}
+	}
+	a.begun[id] = step
+}
+
+// Began reports whether the id was given to BeginStep.
+func (a *Attempt[Run, Tx]) Began(id string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, began := a.begun[id]
+	return began
+}
+
+// StepBegun reports whether the step was given to BeginStep.
+func (a *Attempt[Run, Tx]) StepBegun(step string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Contains(slices.Collect(maps.Values(a.begun)), step)
 }

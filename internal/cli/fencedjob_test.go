@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/fence"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -23,29 +24,9 @@ import (
 // TestFencedJob runs an sql job in a PostgreSQL database beside a SQLite store. Its run waits while
 // the tables of the fence are missing.
 func TestFencedJob(t *testing.T) {
-	if server == nil {
-		t.Skip("needs PostgreSQL: run without -short")
-	}
-	warehouse := server.Database(t)
-	conn, err := pgx.Connect(t.Context(), warehouse)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.Background()) //nolint:errcheck // the test has ended
-	if _, err := conn.Exec(t.Context(), "CREATE TABLE rollup (at timestamptz)"); err != nil {
-		t.Fatal(err)
-	}
-	replica, config := startReplica(t, `
-database: {url: "sqlite://`+filepath.ToSlash(filepath.Join(t.TempDir(), "holdfast.db"))+`"}
-databases: {warehouse: {url: '`+warehouse+`'}}
-admin: {listen: "127.0.0.1:0"}
-jobs:
-  - name: rollup
-    handler: sql
-    database: warehouse
-    tables: [rollup]
-    params: {statement: "INSERT INTO rollup VALUES (@scheduled_at)"}
-`)
+	warehouse, conn := newWarehouse(t)
+	replica, config := startReplica(t, withRollup("sqlite://"+filepath.ToSlash(
+		filepath.Join(t.TempDir(), "holdfast.db")), warehouse))
 	started, err := replica.Operations().Trigger(t.Context(), storage.Action{Actor: "anna"},
 		storage.TriggerRequest{Job: "rollup"})
 	if err != nil {
@@ -99,6 +80,83 @@ jobs:
 		name != "table:warehouse:public/rollup" || token != int64(run.Token) {
 		t.Errorf("got the name %s with token %d, %v, want that of the run, %d", name, token, err,
 			run.Token)
+	}
+}
+
+// newWarehouse returns a PostgreSQL database with a table rollup, and a connection to it.
+func newWarehouse(t *testing.T) (url string, conn *pgx.Conn) {
+	t.Helper()
+	if server == nil {
+		t.Skip("needs PostgreSQL: run without -short")
+	}
+	url = server.Database(t)
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	if _, err := conn.Exec(t.Context(), "CREATE TABLE rollup (at timestamptz)"); err != nil {
+		t.Fatal(err)
+	}
+	return url, conn
+}
+
+// withRollup returns the configuration of an sql job in the database warehouse.
+func withRollup(store, warehouse string) string {
+	return `
+database: {url: '` + store + `'}
+databases: {warehouse: {url: '` + warehouse + `'}}
+admin: {listen: "127.0.0.1:0"}
+jobs:
+  - name: rollup
+    handler: sql
+    database: warehouse
+    tables: [rollup]
+    params: {statement: "INSERT INTO rollup VALUES (@scheduled_at)"}
+`
+}
+
+// TestFencedJobOfTwoActors triggers an sql job twice with the same key for the same time. The
+// actors differ, so these are two firings, and the job runs for each.
+func TestFencedJobOfTwoActors(t *testing.T) {
+	for name, newStore := range map[string]func(t *testing.T) string{
+		"SQLite": func(t *testing.T) string {
+			return "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "holdfast.db"))
+		},
+		"PostgreSQL": func(t *testing.T) string { return server.Database(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			warehouse, conn := newWarehouse(t)
+			if err := pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
+				return fence.Install(t.Context(), fence.Pgx(tx))
+			}); err != nil {
+				t.Fatal(err)
+			}
+			replica, _ := startReplica(t, withRollup(newStore(t), warehouse))
+			at := time.Now()
+			for _, actor := range []string{"ann", "bob"} {
+				started, err := replica.Operations().Trigger(t.Context(),
+					storage.Action{Actor: actor},
+					storage.TriggerRequest{Job: "rollup", Key: "k", At: at})
+				if err != nil {
+					t.Fatal(err)
+				}
+				run, err := replica.Operations().Wait(t.Context(), started.ID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if run.State != jobs.Succeeded || run.KeyActor != actor ||
+					string(run.Result) != `{"rows_affected":[1]}` {
+					t.Errorf("%s: got %s, the actor %q and the result %s, want one row", actor,
+						run.State, run.KeyActor, run.Result)
+				}
+			}
+			var rows int
+			if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM rollup").
+				Scan(&rows); err != nil || rows != 2 {
+				t.Errorf("got %d rows, %v, want one for each actor", rows, err)
+			}
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -36,12 +37,11 @@ func (a *adopter) adopt(ctx context.Context, session *liveSession) (more bool) {
 	if wanted.Limit == 0 {
 		return true
 	}
-	entries := map[string]*entry{}
-	for _, e := range a.adoptable() {
-		entries[e.Name] = e
-		wanted.Jobs = append(wanted.Jobs,
-			storage.AdoptedJob{Name: e.Name, Priority: e.EffectivePriority(),
-				Threshold: e.lateAfter()})
+	entries := a.adoptable()
+	wanted.Jobs = make([]storage.AdoptedJob, len(entries))
+	for i, e := range entries {
+		wanted.Jobs[i] = storage.AdoptedJob{Name: e.Name, Priority: e.EffectivePriority(),
+			Threshold: e.lateAfter()}
 	}
 	if len(entries) == 0 || a.controlState.draining() || a.clockLimit.check(time.Now()) != nil {
 		return false
@@ -62,12 +62,18 @@ func (a *adopter) adopt(ctx context.Context, session *liveSession) (more bool) {
 	records = slices.DeleteFunc(records, func(r storage.Record) bool { return begun[r.ID] })
 	for _, r := range records {
 		// also if the job was removed meanwhile: no other replica would find the run
-		e := entries[r.Job]
+		i, found := slices.BinarySearchFunc(entries, r.Job, func(e *entry, name string) int {
+			return strings.Compare(e.Name, name)
+		})
+		if !found {
+			continue // the store returns runs of wanted.Jobs only
+		}
+		e := entries[i]
 		a.log.Info().Str("job", r.Job).Stringer("run", r.ID).Time("scheduled_at", r.ScheduledAt).
 			Str("reason", string(r.Reason)).Msg("waiting run adopted")
 		a.ready.push(pending{
 			entry: e, Firing: storage.Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key,
-				Recovery: r.Recovery},
+				KeyActor: r.KeyActor, Recovery: r.Recovery},
 			adopted: r.ID, adoptedBy: session.ID, attempt: max(r.Attempt, 1), late: a.late(e, r),
 			backfill: r.Backfill,
 			since:    a.clock.now(), queued: r.WaitSince,
@@ -78,8 +84,8 @@ func (a *adopter) adopt(ctx context.Context, session *liveSession) (more bool) {
 	return more
 }
 
-// adoptable returns the jobs whose runs this replica may adopt. It leaves out jobs whose groups
-// have no free slot on this replica; another replica may have one.
+// adoptable returns the jobs whose runs this replica may adopt, by name. It leaves out jobs whose
+// groups have no free slot on this replica; another replica may have one.
 func (a *adopter) adoptable() []*entry {
 	return slices.DeleteFunc(a.table.activeDefinitions(), a.ready.full)
 }

@@ -47,7 +47,7 @@ func (p performer) perform(f *firing, c *claim,
 	handler, params := bindTriggerParams(p.registry, f)
 	run := jobs.Run{
 		ID: f.run, Job: f.entry.Name, ScheduledAt: f.ScheduledAt, Key: f.Key,
-		Attempt: f.attempt, Recovery: f.Recovery,
+		KeyActor: f.KeyActor, Attempt: f.attempt, Recovery: f.Recovery,
 		Replica: p.replica, Token: c.token, Params: params,
 	}.With(attempt.NewKey(), p.newAttempt(f))
 	ctx, cancel := context.WithCancelCause(f.session.Context())

@@ -26,7 +26,11 @@ func outcomeOf(ctx context.Context, run *jobs.Run, err error) outcome {
 	if state := run.Internal(attempt.NewKey()).Completed(); state != "" {
 		return outcome{state: jobs.State(state)}
 	}
-	return judge(ctx, err)
+	o := judge(ctx, err)
+	if o.state == jobs.Succeeded && err != nil {
+		fmt.Fprintln(run.Output(), err) // so that the history says why the attempt did nothing
+	}
+	return o
 }
 
 // judge returns how an attempt ended, from the handler's error and the cause with which its context
@@ -38,6 +42,9 @@ func judge(ctx context.Context, err error) outcome {
 	var panicked *jobs.PanicError
 	if errors.As(err, &panicked) {
 		return outcome{state: jobs.Failed, reason: reasons.Panic, err: err}
+	}
+	if committedBefore(err) {
+		return outcome{state: jobs.Succeeded}
 	}
 	cause := context.Cause(ctx)
 	switch {
@@ -60,6 +67,17 @@ func judge(ctx context.Context, err error) outcome {
 	default:
 		return outcome{state: jobs.Failed, err: err}
 	}
+}
+
+// committedBefore reports whether the error is storage.ErrCommitted, or wraps it and no other
+// error. If the handler joins it with another error, a part of the work failed.
+func committedBefore(err error) bool {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		all := joined.Unwrap()
+		return len(all) == 1 && committedBefore(all[0]) // as of errors.Join(err, tx.Rollback())
+	}
+	return errors.Is(err, storage.ErrCommitted)
 }
 
 func timeoutCause(after time.Duration) error {

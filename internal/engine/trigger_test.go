@@ -1,6 +1,9 @@
 package engine_test
 
 import (
+	"context"
+	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -117,6 +120,40 @@ func TestTriggerForALaterTime(t *testing.T) {
 		}
 		if n := len(c.runs("minutely")); n < 22 {
 			t.Errorf("got %d runs, want one each minute and two triggered ones", n)
+		}
+	})
+}
+
+// Two actors trigger a job with the same key for the same time. Each run, and its recovery, has the
+// actor who chose its key.
+func TestRunsHaveTheActorsOfTheirKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		manual := once(t, "manual", 24*time.Hour)
+		manual.Recover = true
+		seen := map[string]int{}
+		stop := c.start(c.options("a", []jobs.Registration{jobs.Handle("work",
+			func(_ context.Context, run *jobs.Run, _ struct{}) error {
+				seen[fmt.Sprint(run.Key, " of ", run.KeyActor, " ", run.Recovery)]++
+				if run.Recovery == 0 {
+					return storage.ErrSuperseded // ends the run as lost
+				}
+				return nil
+			})}, manual))
+		time.Sleep(5 * time.Second)
+		at := time.Now().Add(time.Minute)
+		for _, actor := range []string{"ann", "bob"} {
+			if answer, err := c.store.Trigger(t.Context(), storage.Action{Actor: actor, Via: "go"},
+				storage.TriggerRequest{Job: "manual", Key: "k", At: at}); err != nil ||
+				!answer.Created {
+				t.Fatalf("the trigger of %s: %+v, %v", actor, answer, err)
+			}
+		}
+		time.Sleep(10 * time.Minute)
+		stop()
+		want := map[string]int{"k of ann 0": 1, "k of ann 1": 1, "k of bob 0": 1, "k of bob 1": 1}
+		if !maps.Equal(seen, want) {
+			t.Errorf("got the runs %v, want %v", seen, want)
 		}
 	})
 }

@@ -18,8 +18,7 @@ import (
 // set its pointers to new values, so a copy of a Run does not change with it.
 type Run struct {
 	storage.Record
-	Session  uuid.UUID // the current or last session; Nil for none
-	KeyActor string    // who chose the key
+	Session uuid.UUID // the current or last session; Nil for none
 
 	BlockedAt     time.Time // since when it waits for its blocker, if it has one
 	ReservedUntil time.Time // of a waiting run; zero if it never had a reservation
@@ -32,7 +31,8 @@ func Whole(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond).Ro
 // NewRun returns a waiting run of the firing that has no session and has not started.
 func NewRun(id uuid.UUID, f storage.Firing, now time.Time) Run {
 	return Run{Record: storage.Record{
-		ID: id, Job: f.Job, ScheduledAt: Whole(f.ScheduledAt), Key: f.Key, Recovery: f.Recovery,
+		ID: id, Job: f.Job, ScheduledAt: Whole(f.ScheduledAt), Key: f.Key,
+		KeyActor: f.KeyActor, Recovery: f.Recovery,
 		State: jobs.Waiting, CreatedAt: now,
 	}}
 }
@@ -52,8 +52,9 @@ func NewMisfired(m storage.Misfired, now time.Time) Run {
 // NewTriggered returns the run of a trigger.
 func NewTriggered(a storage.Action, q storage.TriggerRequest, now time.Time) Run {
 	scheduledAt, since := q.Begin(now)
-	r := NewRun(uuid.New(), storage.Firing{Job: q.Job, ScheduledAt: scheduledAt, Key: q.Key}, now)
-	r.KeyActor, r.WaitSince, r.StartBy, r.Params = a.Actor, since, q.StartBy(since), q.Params
+	r := NewRun(uuid.New(), storage.Firing{Job: q.Job, ScheduledAt: scheduledAt, Key: q.Key,
+		KeyActor: a.Actor}, now)
+	r.WaitSince, r.StartBy, r.Params = since, q.StartBy(since), q.Params
 	r.Reason, r.Detail = reasons.Triggered, a.By("triggered")
 	return r
 }
@@ -65,8 +66,8 @@ func (r *Run) Successor(reason jobs.Reason, now time.Time) (Run, bool) {
 		return Run{}, false
 	}
 	next := NewRun(uuid.New(), storage.Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key,
-		Recovery: r.Recovery + 1}, now)
-	next.KeyActor, next.WaitSince, next.Reason, next.Params = r.KeyActor, now, reason, r.Params
+		KeyActor: r.KeyActor, Recovery: r.Recovery + 1}, now)
+	next.WaitSince, next.Reason, next.Params = now, reason, r.Params
 	next.Backfill = r.Backfill
 	next.Detail = fmt.Sprintf("recovers run %s, lost on replica %s", r.ID, r.Replica)
 	return next, true

@@ -22,8 +22,11 @@ const (
 )
 
 // InTx is Check that also records the transaction in the table commits. So the effects of a firing
-// commit at most once: it returns ErrCommitted if an earlier attempt has committed them. After any
-// error, roll back.
+// commit at most once: it returns ErrCommitted if an earlier attempt has committed them. A handler
+// that returns this error has succeeded. After any error, roll back.
+//
+// InTx is for the last transaction of a handler, and the commit should be the last thing that the
+// handler does. StepInTx is for earlier transactions.
 //
 // InTx cannot see how the transaction ends. In MariaDB and MySQL, a statement such as CREATE TABLE
 // or TRUNCATE commits it, and a deadlock (error 1213) rolls all of it back. The statements after
@@ -31,15 +34,38 @@ const (
 func InTx(ctx context.Context, run *jobs.Run, tx Tx) error { return StepInTx(ctx, run, tx, "") }
 
 // StepInTx is InTx for a job with several transactions, each with a name of at most 200 bytes. Each
-// step of a firing commits at most once.
+// step of a firing commits at most once: StepInTx returns ErrStepCommitted if an earlier attempt
+// has committed it. The handler then goes on with the next step. A step after InTx in one attempt
+// gets ErrNotLast.
 func StepInTx(ctx context.Context, run *jobs.Run, tx Tx, step string) error {
-	return newCommit(run, step, 1).begin(ctx, tx)
+	c := newCommit(run, step, 1)
+	err := c.begin(ctx, tx)
+	if err == nil {
+		run.Internal(attempt.NewKey()).BeginStep(step, c.nonce)
+	}
+	return err
 }
 
 // begin makes the pass and inserts the row.
 func (c commit) begin(ctx context.Context, tx Tx) error {
-	if err := c.record(ctx, tx); err != nil {
+	err := c.refuseStep()
+	if err == nil {
+		err = c.record(ctx, tx)
+	}
+	if err != nil {
 		return fmt.Errorf("fence check of token %d: %w", c.run.Token, err)
+	}
+	return nil
+}
+
+// refuseStep returns an error if the step cannot follow the other transactions of the attempt.
+func (c commit) refuseStep() error {
+	inside := c.run.Internal(attempt.NewKey())
+	switch {
+	case inside.StepCommitted(c.step):
+		return fmt.Errorf("%w: %q", ErrStepRepeated, c.step)
+	case c.step != "" && inside.StepBegun(""):
+		return fmt.Errorf("%w: step %q", ErrNotLast, c.step)
 	}
 	return nil
 }
@@ -57,7 +83,7 @@ func (c commit) record(ctx context.Context, tx Tx) error {
 	case err != nil:
 		return err
 	case found != nil: // the run committed before it was superseded
-		return found.earlier()
+		return c.earlier(*found)
 	}
 	return refused
 }
@@ -80,7 +106,8 @@ type commit struct {
 
 func newCommit(run *jobs.Run, step string, done int16) commit {
 	cluster := run.Internal(attempt.NewKey()).Cluster
-	text, err := json.Marshal([]any{run.Job, run.ScheduledAt.UTC().UnixMicro(), run.Key, step})
+	text, err := json.Marshal([]any{run.Job, run.ScheduledAt.UTC().UnixMicro(), run.Key,
+		run.KeyActor, step})
 	if err != nil {
 		panic(err) // texts and a number always have JSON
 	}
@@ -88,8 +115,8 @@ func newCommit(run *jobs.Run, step string, done int16) commit {
 		nonce: uuid.NewString(), run: run, step: step, done: done}
 }
 
-// insert inserts the row, or returns ErrCommitted or ErrPartial. It waits for a transaction that
-// has inserted the same row.
+// insert inserts the row, or returns the error for the row of an earlier transaction. It waits for
+// a transaction that has inserted the same row.
 func (c commit) insert(ctx context.Context, tx Tx) error {
 	if _, err := tx.exec(ctx, tx.dialect.insertCommit, c.id, c.cluster, c.run.Job,
 		c.run.ID.String(), c.step, int64(c.run.Token), c.nonce, c.done); err != nil {
@@ -103,7 +130,7 @@ func (c commit) insert(ctx context.Context, tx Tx) error {
 	case found == nil:
 		return errors.New("the row in holdfast_fence.commits is missing after its insert")
 	case found.nonce != c.nonce:
-		return found.earlier()
+		return c.earlier(*found)
 	}
 	return nil
 }
@@ -114,12 +141,22 @@ type committed struct {
 	done  bool
 }
 
-// earlier returns the error for a row of another transaction.
-func (c committed) earlier() error {
-	if c.done {
-		return ErrCommitted
+// earlier returns the error for the row of an earlier transaction.
+func (c commit) earlier(found committed) error {
+	switch {
+	case !found.done:
+		return ErrPartial
+	case c.run.Internal(attempt.NewKey()).Began(found.nonce):
+		return fmt.Errorf("%w: %q", ErrStepRepeated, c.step)
+	case c.step != "":
+		return fmt.Errorf("%w: %q", ErrStepCommitted, c.step)
 	}
-	return ErrPartial
+	return ErrCommitted
+}
+
+// isCommitted reports whether the error says that an earlier attempt has committed the transaction.
+func isCommitted(err error) bool {
+	return errors.Is(err, ErrCommitted) || errors.Is(err, ErrStepCommitted)
 }
 
 // read returns the row, or nil.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"regexp"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,10 +24,11 @@ import (
 func TestFiringCommitsOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, on *target) {
 		run := newRun(clusterOf(t), 5, "public/orders")
-		recovery, other, trigger := again(run, 7), again(run, 8), again(run, 9)
+		recovery, other, byAnn, byBob := again(run, 7), again(run, 8), again(run, 9), again(run, 10)
 		recovery.ID, recovery.Recovery = uuid.New(), 1
 		other.ScheduledAt = other.ScheduledAt.Add(time.Microsecond)
-		trigger.Key = "by hand"
+		byAnn.Key, byAnn.KeyActor = "by hand", "ann"
+		byBob.Key, byBob.KeyActor = "by hand", "bob"
 		for _, one := range []struct {
 			run    *jobs.Run
 			step   string
@@ -35,7 +37,8 @@ func TestFiringCommitsOnce(t *testing.T) {
 			{run, "", true}, {again(run, 5), "", false}, {again(run, 6), "", false},
 			{recovery, "", false},
 			{recovery, "second", true}, {again(recovery, 8), "second", false},
-			{other, "", true}, {trigger, "", true},
+			{other, "", true}, {byAnn, "", true},
+			{byBob, "", true}, {again(byBob, 11), "", false},
 		} {
 			before := len(on.tokens(t, "orders"))
 			if err := StepSQL(t.Context(), one.run, on.db, on.dialect, one.step,
@@ -50,7 +53,8 @@ func TestFiringCommitsOnce(t *testing.T) {
 	})
 }
 
-// TestSupersededRunFindsItsCommit checks that a run that has committed is not called superseded.
+// TestSupersededRunFindsItsCommit checks that a run that has committed is not called superseded in
+// a further attempt.
 func TestSupersededRunFindsItsCommit(t *testing.T) {
 	onEach(t, func(t *testing.T, on *target) {
 		run := newRun(clusterOf(t), 5, "public/orders")
@@ -60,7 +64,7 @@ func TestSupersededRunFindsItsCommit(t *testing.T) {
 		if err := on.do(t, newRun(clusterOf(t), 6, "public/orders")); err != nil {
 			t.Fatal(err)
 		}
-		if err := InTx(t.Context(), run, SQL(on.begin(t), on.dialect)); !errors.Is(err,
+		if err := InTx(t.Context(), again(run, 5), SQL(on.begin(t), on.dialect)); !errors.Is(err,
 			ErrCommitted) {
 			t.Errorf("got %v, want ErrCommitted", err)
 		}
@@ -135,6 +139,7 @@ func TestLostReplyToCommit(t *testing.T) {
 					return servertest.Pass
 				})
 				run := newRun(clusterOf(t), 5, "public/orders")
+				on.addNames(t, run) // else the proxy cuts the connection of that transaction
 				calls := 0
 				err := DoSQL(t.Context(), run, broken.db, on.dialect, func(tx *sql.Tx) error {
 					calls++
@@ -155,10 +160,38 @@ func TestLostReplyToCommit(t *testing.T) {
 	}
 }
 
+// TestLostReplyToCommitOfNames cuts the connection after the server has executed the commit of new
+// names. The job has executed nothing, so a further attempt does all of its work.
+func TestLostReplyToCommitOfNames(t *testing.T) {
+	onEach(t, func(t *testing.T, on *target) {
+		broken, proxy := on.through(t)
+		var cut atomic.Bool
+		proxy.OnRequest(func(request []byte) servertest.Fate {
+			if endsWithCommit.Match(request) && cut.CompareAndSwap(false, true) {
+				return servertest.CutReply
+			}
+			return servertest.Pass
+		})
+		run := newRun(clusterOf(t), 5, "public/orders")
+		err := DoSQL(t.Context(), run, broken.db, on.dialect, on.writer(t, "orders", 5))
+		if err == nil || !strings.Contains(err.Error(), "commit of new names") ||
+			len(on.tokens(t, "orders")) != 0 {
+			t.Errorf("got %v and the tokens %d, want the error and none", err,
+				on.tokens(t, "orders"))
+		}
+		if err := DoSQL(t.Context(), again(run, 6), broken.db, on.dialect,
+			on.writer(t, "orders", 6)); err != nil || len(on.tokens(t, "orders")) != 1 {
+			t.Errorf("second attempt: got %v and the tokens %d, want one", err,
+				on.tokens(t, "orders"))
+		}
+	})
+}
+
 // TestSettleWaitsForALateCommit lets the commit take effect while settle waits for the rows.
 func TestSettleWaitsForALateCommit(t *testing.T) {
 	onEach(t, func(t *testing.T, on *target) {
 		run := newRun(clusterOf(t), 5, "public/orders")
+		on.addNames(t, run)
 		late := make(chan *sql.Tx, 1)
 		begin := func(ctx context.Context) (*opened, error) {
 			return beginSQL(ctx, on.db, on.dialect, func(*sql.Tx) error { return nil })
@@ -252,13 +285,72 @@ func TestStepIsNotRepeatedInAnAttempt(t *testing.T) {
 	})
 }
 
+// TestOwnTransactionOfAHandler checks what a handler that commits its own transaction gets in the
+// same attempt, and in a further one.
+func TestOwnTransactionOfAHandler(t *testing.T) {
+	inTx := func(step string) func(t *testing.T, on *target, run *jobs.Run) error {
+		return func(t *testing.T, on *target, run *jobs.Run) error {
+			tx := on.begin(t)
+			if err := StepInTx(t.Context(), run, SQL(tx, on.dialect), step); err != nil {
+				return errors.Join(err, tx.Rollback())
+			}
+			return tx.Commit()
+		}
+	}
+	rolledBack := func(t *testing.T, on *target, run *jobs.Run) error {
+		tx := on.begin(t)
+		return errors.Join(InTx(t.Context(), run, SQL(tx, on.dialect)), tx.Rollback())
+	}
+	do := func(t *testing.T, on *target, run *jobs.Run) error { return on.do(t, run) }
+	type transaction = func(t *testing.T, on *target, run *jobs.Run) error
+	for name, c := range map[string]struct {
+		first, second transaction
+		same, further error // of the second in the same attempt, and in a further one
+	}{
+		"InTx twice":                 {inTx(""), inTx(""), ErrStepRepeated, ErrCommitted},
+		"InTx and Do":                {inTx(""), do, ErrStepRepeated, nil},
+		"Do and InTx":                {do, inTx(""), ErrStepRepeated, ErrCommitted},
+		"InTx and a step":            {inTx(""), inTx("a"), ErrNotLast, nil},
+		"a step and InTx":            {inTx("a"), inTx(""), nil, nil},
+		"two steps":                  {inTx("a"), inTx("b"), nil, nil},
+		"a step twice":               {inTx("a"), inTx("a"), ErrStepRepeated, ErrStepCommitted},
+		"InTx after a rollback":      {rolledBack, inTx(""), nil, nil},
+		"Do after a rolled back one": {rolledBack, do, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, on *target) {
+				for _, same := range []bool{true, false} {
+					run := newRun(clusterOf(t), 5, "public/orders")
+					if err := c.first(t, on, run); err != nil {
+						t.Fatal(err)
+					}
+					second, want := run, c.same
+					if !same {
+						second, want = again(run, 5), c.further
+					}
+					err := c.second(t, on, second)
+					if !errors.Is(err, want) || err != nil && want == nil {
+						t.Errorf("same attempt %t: got %v, want %v", same, err, want)
+					}
+					if errors.Is(err, ErrCommitted) && want != ErrCommitted {
+						t.Errorf("same attempt %t: got %v, which a run takes for a success", same,
+							err)
+					}
+				}
+			})
+		})
+	}
+}
+
 // TestDoUsesPgx checks the functions for pgx.
 func TestDoUsesPgx(t *testing.T) {
 	on := newPostgres(t)
 	pool := on.pool(t)
 	run := newRun(clusterOf(t), 5, "read public/sales", "public/orders")
 	calls := 0
-	for _, attempt := range []*jobs.Run{run, again(run, 5)} {
+	ann, bob := again(run, 5), again(run, 5)
+	ann.Key, ann.KeyActor, bob.Key, bob.KeyActor = "by hand", "ann", "by hand", "bob"
+	for _, attempt := range []*jobs.Run{run, again(run, 5), ann, bob, again(bob, 5)} {
 		if err := Do(t.Context(), attempt, pool, func(tx pgx.Tx) error {
 			calls++
 			_, err := tx.Exec(t.Context(), "INSERT INTO log (name, token) VALUES ('orders', 5)")
@@ -267,8 +359,8 @@ func TestDoUsesPgx(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := on.tokens(t, "orders"); calls != 1 || len(got) != 1 {
-		t.Errorf("got %d calls and the tokens %d, want one", calls, got)
+	if got := on.tokens(t, "orders"); calls != 3 || len(got) != 3 {
+		t.Errorf("got %d calls and the tokens %d, want one for each firing", calls, got)
 	}
 	err := Do(t.Context(), newRun(clusterOf(t), 4, "public/orders"), pool, func(pgx.Tx) error {
 		return errors.New("called")

@@ -42,7 +42,7 @@ func Step(ctx context.Context, run *jobs.Run, pool *pgxpool.Pool, step string,
 // Transact is Do without a row in commits. So a further attempt calls fn again, as with [Check].
 func Transact(ctx context.Context, run *jobs.Run, pool *pgxpool.Pool,
 	fn func(tx pgx.Tx) error) error {
-	t, err := beginFenced(ctx, func(tx Tx) error { return Check(ctx, run, tx) },
+	t, err := beginFenced(ctx, run, func(tx Tx) error { return Check(ctx, run, tx) },
 		func(ctx context.Context) (*opened, error) { return beginPgx(ctx, pool, fn) })
 	if err != nil {
 		return err
@@ -146,23 +146,19 @@ const resetLimit = 5 * time.Second
 // fenced runs the transaction of a step.
 func fenced(ctx context.Context, run *jobs.Run, step string,
 	begin func(context.Context) (*opened, error)) error {
-	inside := run.Internal(attempt.NewKey())
-	if inside.StepCommitted(step) {
-		return fmt.Errorf("%w: %q", ErrStepRepeated, step)
-	}
 	err := fencedOnce(ctx, run, step, begin)
 	if err == nil {
-		inside.CommitStep(step)
+		run.Internal(attempt.NewKey()).CommitStep(step)
 	}
 	return err
 }
 
-// fencedOnce is fenced for the first transaction of a step in this attempt.
+// fencedOnce is fenced without a record in the attempt.
 func fencedOnce(ctx context.Context, run *jobs.Run, step string,
 	begin func(context.Context) (*opened, error)) error {
 	c := newCommit(run, step, 0)
-	t, err := beginFenced(ctx, func(tx Tx) error { return c.begin(ctx, tx) }, begin)
-	if errors.Is(err, ErrCommitted) {
+	t, err := beginFenced(ctx, run, func(tx Tx) error { return c.begin(ctx, tx) }, begin)
+	if isCommitted(err) {
 		return nil
 	}
 	if err != nil {
@@ -205,20 +201,29 @@ func (t *opened) workOnce(ctx context.Context) error {
 	return fmt.Errorf("end of the fenced transaction: %w", err)
 }
 
-// beginFenced begins a transaction and makes the pass. It begins again after a deadlock: the job
-// has executed nothing yet.
-func beginFenced(ctx context.Context, pass func(tx Tx) error,
+// beginFenced begins a transaction and makes the pass. It begins again after a deadlock, and after
+// the insertion of new names: the job has executed nothing yet.
+func beginFenced(ctx context.Context, run *jobs.Run, pass func(tx Tx) error,
 	begin func(context.Context) (*opened, error)) (*opened, error) {
+	added := false
 	for {
 		t, err := begin(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("fenced transaction: %w", err)
 		}
+		// A lock on the whole table makes all transactions wait for each other anyway.
+		t.tx.knownOnly = !added && t.tx.dialect.lockTable == ""
 		err = pass(t.tx)
 		if err == nil {
 			return t, nil
 		}
 		t.close()
+		if errors.Is(err, errNewName) {
+			if err = addNames(ctx, run, begin); err == nil {
+				added = true
+				continue
+			}
+		}
 		if !hasCode(err, t.tx.dialect.retryable) {
 			return nil, err
 		}
@@ -263,8 +268,8 @@ func settle(ctx context.Context, run *jobs.Run, step string,
 			return err
 		}
 		defer t.close()
-		answer = StepInTx(ctx, run, t.tx, step)
-		if errors.Is(answer, ErrCommitted) || errors.Is(answer, ErrPartial) ||
+		answer = newCommit(run, step, 1).begin(ctx, t.tx)
+		if isCommitted(answer) || errors.Is(answer, ErrPartial) ||
 			errors.Is(answer, storage.ErrSuperseded) {
 			return nil
 		}
@@ -273,7 +278,7 @@ func settle(ctx context.Context, run *jobs.Run, step string,
 	switch {
 	case err != nil:
 		return fmt.Errorf("commit with a lost reply: %w: %w", cause, err)
-	case errors.Is(answer, ErrCommitted):
+	case isCommitted(answer):
 		return nil
 	case answer != nil:
 		return fmt.Errorf("commit: %w: %w", cause, answer)

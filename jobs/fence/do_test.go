@@ -26,7 +26,7 @@ func TestPassBeginsAgainAfterADeadlock(t *testing.T) {
 		{MySQL(), errors.New("Error 12130 (X): else"), false},
 	} {
 		passes, open := 0, 0
-		_, err := beginFenced(t.Context(), func(Tx) error {
+		_, err := beginFenced(t.Context(), nil, func(Tx) error {
 			if passes++; passes == 1 {
 				return fmt.Errorf("fence check: %w", test.err)
 			}

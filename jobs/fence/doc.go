@@ -2,21 +2,20 @@
 //
 // The store decides which run may write: it gives the run a claim with a token. Of two runs that
 // conflict, the later one has the larger token. Another database cannot read claims. So tables in
-// that database keep, for each resource that runs lock, the largest token of these runs. A
+// that database keep, for each resource, the largest token of the runs that locked it. A
 // conflicting run with a smaller token is refused:
 //
 //	tx, err := pool.Begin(ctx)
 //	…
 //	defer tx.Rollback(ctx)
-//	err = fence.InTx(ctx, run, fence.Pgx(tx))
-//	if errors.Is(err, fence.ErrCommitted) {
-//		return nil // an earlier attempt has done the work
-//	}
-//	if err != nil {
-//		return err
+//	if err := fence.InTx(ctx, run, fence.Pgx(tx)); err != nil {
+//		return err // with ErrCommitted the run succeeds
 //	}
 //	… statements of the job …
 //	return tx.Commit(ctx)
+//
+// [ErrCommitted] says that an earlier attempt has done the work. The attempt of a handler that
+// returns it counts as succeeded.
 //
 // [Do] and [DoSQL] do all of this, and find out what happened when the reply to the commit is lost.
 //
@@ -52,11 +51,18 @@
 // transaction that inserts a name first locks the second row of each name above for update, so it
 // waits for these readers. Rows of tokens are never deleted, so each name is inserted only once.
 //
+// Do and DoSQL insert missing rows in a short transaction of their own. Then they begin the
+// transaction of the job, which finds the rows. So the first uses of two names do not wait for each
+// other's jobs. With InTx and Check, the transaction of the job inserts the rows. Until it ends,
+// the first uses of other names of the same schema wait for it.
+//
 // When all rows are locked, the pass reads the tokens. The run is superseded
 // ([storage.ErrSuperseded]) if a larger token is on
 //
-//   - a name that it locks exclusively, or a name above or beneath it, whoever set the token;
-//   - a name that it locks shared, or a name above or beneath it, if an exclusive lock set it.
+//   - a name that it locks exclusively, or a name above or beneath this name, whoever set the
+//     token;
+//   - a name that it locks shared, or a name above or beneath this name. Here, only the tokens of
+//     exclusive locks count.
 //
 // Then the pass raises the tokens of its own names. A run that locks a name exclusively deletes the
 // rows of older readers of that name. Tokens on rows are never lowered.
@@ -66,10 +72,14 @@
 // # Commits
 //
 // The pass ends with a row in commits, in the same transaction. Its key is a hash of the cluster,
-// the job, the scheduled time, the key of the trigger and the step. So all attempts and recoveries
-// of one firing have the same key. If the row is there, the work was committed, and InTx returns
-// [ErrCommitted]. Each call tries to insert the row with a random value of its own, and then reads
-// the row. If the row has another value, it was there before.
+// the job, the scheduled time, the key of the trigger, the actor who chose that key, and the step.
+// So all attempts and recoveries of one firing have the same key. If the row is there, the work was
+// committed, and InTx returns [ErrCommitted]. Each call tries to insert the row with a random value
+// of its own, and then reads the row. If the row has another value, it was there before.
+//
+// The attempt remembers the values of its own calls. If the row has one of them, the handler has
+// committed another transaction of the same step in this attempt. The work of the second
+// transaction is not done, so InTx returns [ErrStepRepeated] and the attempt fails.
 //
 // Some statements end a transaction before its time: in MariaDB and MySQL a CREATE TABLE commits
 // it, and a deadlock rolls all of it back. The statements after that are not fenced. So Do and

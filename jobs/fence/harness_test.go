@@ -188,6 +188,16 @@ func (on *target) writer(t *testing.T, name string, token jobs.Token) func(tx *s
 	return func(tx *sql.Tx) error { return on.write(t.Context(), tx, name, token) }
 }
 
+// addNames adds the names that the run locks to the fence, so that they are not new.
+func (on *target) addNames(t *testing.T, run *jobs.Run) {
+	t.Helper()
+	if err := addNames(t.Context(), run, func(ctx context.Context) (*opened, error) {
+		return beginSQL(ctx, on.db, on.dialect, nil)
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // tokens returns the tokens in the table log, in the order of their rows.
 func (on *target) tokens(t *testing.T, name string) []int64 {
 	t.Helper()

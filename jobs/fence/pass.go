@@ -2,6 +2,7 @@ package fence
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -21,8 +22,10 @@ const (
 		"WHERE cluster = ? AND name = ? AND part = ?"
 	readBeneath = "SELECT token FROM holdfast_fence.tokens%s " +
 		"WHERE cluster = ? AND name >= ? AND name < ? AND part = 0 ORDER BY name"
-	lastReader = "SELECT coalesce(max(token), 0) FROM holdfast_fence.readers%s " +
-		"WHERE cluster = ? AND name = ?"
+	// If a name has no readers, MariaDB would lock the last reader of the name before it for
+	// max(token).
+	lastReader = "SELECT token FROM holdfast_fence.readers%s " +
+		"WHERE cluster = ? AND name = ? ORDER BY token DESC LIMIT 1"
 	lastReaderBeneath = "SELECT coalesce(max(token), 0) FROM holdfast_fence.readers%s " +
 		"WHERE cluster = ? AND name >= ? AND name < ?"
 	lastTokenBeneath = "SELECT coalesce(max(token), 0) FROM holdfast_fence.tokens%s " +
@@ -86,6 +89,9 @@ type pass struct {
 	tx Tx
 }
 
+// errNewName says that a row is missing, and that another transaction must insert it.
+var errNewName = errors.New("a name has no row yet")
+
 // lock locks the row of a name, and inserts it first if it is missing.
 func (p pass) lock(ctx context.Context, r row) error {
 	found, err := p.lockOne(ctx, r.Resource, tokenPart, r.exclusive)
@@ -109,6 +115,9 @@ func (p pass) lock(ctx context.Context, r row) error {
 // insert inserts the missing row of a name and locks it. Readers of names above have locked the
 // rows that they found, so insert waits for their ends.
 func (p pass) insert(ctx context.Context, r row) error {
+	if p.tx.knownOnly {
+		return errNewName
+	}
 	for _, above := range r.Ancestors() {
 		if err := p.ensure(ctx, above, insertPart, true); err != nil {
 			return err
@@ -123,7 +132,10 @@ func (p pass) ensure(ctx context.Context, r locking.Resource, part int16, exclus
 	if err != nil || found {
 		return err
 	}
-	if _, err := p.tx.exec(ctx, p.tx.dialect.insertToken, p.cluster, r.Key(), part); err != nil {
+	if p.tx.knownOnly {
+		return errNewName
+	}
+	if err := p.insertRow(ctx, r, part); err != nil {
 		return err
 	}
 	found, err = p.lockOne(ctx, r, part, exclusive)
@@ -131,6 +143,11 @@ func (p pass) ensure(ctx context.Context, r locking.Resource, part int16, exclus
 		return fmt.Errorf("the row of %s in holdfast_fence.tokens is missing after its insert",
 			r.Key())
 	}
+	return err
+}
+
+func (p pass) insertRow(ctx context.Context, r locking.Resource, part int16) error {
+	_, err := p.tx.exec(ctx, p.tx.dialect.insertToken, p.cluster, r.Key(), part)
 	return err
 }
 

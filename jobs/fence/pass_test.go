@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -90,14 +91,16 @@ func TestConflictingTransactionsWait(t *testing.T) {
 					for j, both := range orders {
 						cluster := clusterOf(t)
 						cluster[0], cluster[1] = byte(i), byte(j)
-						for _, names := range locks(both[0], both[1]) {
-							if err := on.do(t, newRun(cluster, 1, names)); err != nil {
-								t.Fatal(err)
-							}
-						}
 						if pair.conflict || known == "all" && !on.locksGaps(both[:]) {
-							on.checkWait(t, cluster, both[0], both[1], pair.conflict)
+							on.use(t, cluster, locks(both[0], both[1]))
+							on.checkWait(t, cluster, on.inTx, both, pair.conflict)
 						} // insertions of names may wait for each other
+						cluster[2] = 1
+						if pair.conflict || known == "all" ||
+							!slices.Contains(both[:], "read public") {
+							on.use(t, cluster, locks(both[0], both[1]))
+							on.checkWait(t, cluster, on.doSQL, both, pair.conflict)
+						} // a new name waits for readers of its schema
 					}
 				}
 			})
@@ -111,28 +114,134 @@ func (on *target) locksGaps(locks []string) bool {
 		slices.Contains(locks, "read public")
 }
 
-func (on *target) checkWait(t *testing.T, cluster uuid.UUID, one, other string, conflict bool) {
+// use executes a run for each of the locks, so that their names are known.
+func (on *target) use(t *testing.T, cluster uuid.UUID, locks []string) {
 	t.Helper()
-	first := on.begin(t)
-	if err := InTx(t.Context(), newRun(cluster, 5, one), SQL(first, on.dialect)); err != nil {
+	for _, names := range locks {
+		if err := on.do(t, newRun(cluster, 1, names)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// opener begins a fenced transaction of the run.
+type opener func(t *testing.T, run *jobs.Run) (commit func() error)
+
+// inTx is an opener with InTx.
+func (on *target) inTx(t *testing.T, run *jobs.Run) (commit func() error) {
+	t.Helper()
+	tx := on.begin(t)
+	if err := InTx(t.Context(), run, SQL(tx, on.dialect)); err != nil {
 		t.Fatal(err)
 	}
+	return tx.Commit
+}
+
+// doSQL is an opener with DoSQL.
+func (on *target) doSQL(t *testing.T, run *jobs.Run) (commit func() error) {
+	t.Helper()
+	inside, leave, done := make(chan bool), make(chan bool), make(chan error, 1)
+	go func() {
+		done <- DoSQL(t.Context(), run, on.db, on.dialect, func(*sql.Tx) error {
+			close(inside)
+			<-leave
+			return nil
+		})
+	}()
+	select {
+	case <-inside:
+	case err := <-done:
+		t.Fatal(err)
+	}
+	end := sync.OnceFunc(func() { close(leave) })
+	t.Cleanup(end)
+	return func() error {
+		end()
+		return <-done
+	}
+}
+
+// checkWait begins the transaction of a run while that of another one is open.
+func (on *target) checkWait(t *testing.T, cluster uuid.UUID, open opener, both [2]string,
+	conflict bool) {
+	t.Helper()
+	commit := open(t, newRun(cluster, 5, both[0]))
 	done := make(chan error, 1)
-	go func() { done <- on.do(t, newRun(cluster, 6, other)) }()
+	go func() { done <- on.do(t, newRun(cluster, 6, both[1])) }()
 	if conflict {
 		on.awaitWaiting(t, done)
-	} else if err := <-done; err != nil {
-		t.Errorf("%q beside %q: %v", other, one, err)
+	} else {
+		select {
+		case err := <-done:
+			done <- err
+		case <-time.After(10 * time.Second):
+			t.Errorf("%q waits for %q", both[1], both[0])
+		}
 	}
-	if err := first.Commit(); err != nil {
+	if err := commit(); err != nil {
 		t.Fatal(err)
 	}
-	if !conflict {
-		return
-	}
 	if err := <-done; err != nil {
-		t.Errorf("%q after %q: %v", other, one, err)
+		t.Errorf("%q beside %q: %v", both[1], both[0], err)
 	}
+}
+
+// TestReaderOfASchemaBeginsBeforeThePass begins a reader of a schema between the insertion of a new
+// name beneath it and the transaction of the job.
+func TestReaderOfASchemaBeginsBeforeThePass(t *testing.T) {
+	onEach(t, func(t *testing.T, on *target) {
+		cluster, reader := clusterOf(t), on.begin(t)
+		begins, inside := 0, make(chan bool)
+		done := make(chan error, 1)
+		go func() {
+			done <- fenced(t.Context(), newRun(cluster, 6, "public/orders"), "",
+				func(ctx context.Context) (*opened, error) {
+					if begins++; begins == 3 { // the first found no name, the second added it
+						if err := InTx(ctx, newRun(cluster, 5, "read public"),
+							SQL(reader, on.dialect)); err != nil {
+							return nil, err
+						}
+						close(inside)
+					}
+					return beginSQL(ctx, on.db, on.dialect, on.writer(t, "orders", 6))
+				})
+		}()
+		select {
+		case <-inside:
+		case err := <-done:
+			t.Fatalf("got %v and %d transactions, want a third one", err, begins)
+		}
+		on.awaitWaiting(t, done)
+		if err := reader.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil || len(on.tokens(t, "orders")) != 1 {
+			t.Errorf("got %v and the tokens %d, want the writer after the reader", err,
+				on.tokens(t, "orders"))
+		}
+	})
+}
+
+// TestNamesWithoutReadersDoNotWait runs a job on a name without readers while the transaction of
+// another job is open, which has deleted the readers of the name before it.
+func TestNamesWithoutReadersDoNotWait(t *testing.T) {
+	onEach(t, func(t *testing.T, on *target) {
+		cluster := clusterOf(t)
+		for _, names := range []string{"read public", "public2/orders"} {
+			if err := on.do(t, newRun(cluster, 1, names)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if err := DoSQL(ctx, newRun(cluster, 5, "public"), on.db, on.dialect,
+			func(*sql.Tx) error {
+				return DoSQL(ctx, newRun(cluster, 6, "public2/orders"), on.db, on.dialect,
+					func(*sql.Tx) error { return nil })
+			}); err != nil {
+			t.Errorf("got %v, want no wait", err)
+		}
+	})
 }
 
 // TestWaitingRunSeesTheOlderCommit begins a transaction that waits for an older one. It must then

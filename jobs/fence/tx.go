@@ -16,13 +16,15 @@ import (
 type Tx struct {
 	jobs.Tx
 	dialect Dialect
+	// knownOnly says that the pass returns errNewName instead of inserting the row of a name.
+	knownOnly bool
 }
 
 // Pgx returns a transaction of pgx, in PostgreSQL.
-func Pgx(tx pgx.Tx) Tx { return Tx{pgxTx{tx}, Postgres()} }
+func Pgx(tx pgx.Tx) Tx { return Tx{Tx: pgxTx{tx}, dialect: Postgres()} }
 
 // SQL returns a transaction of database/sql.
-func SQL(tx *sql.Tx, d Dialect) Tx { return Tx{sqlTx{tx}, d} }
+func SQL(tx *sql.Tx, d Dialect) Tx { return Tx{Tx: sqlTx{tx}, dialect: d} }
 
 // prepare checks the isolation level and sets the limits of the transaction.
 func (t Tx) prepare(ctx context.Context) error {

@@ -75,7 +75,8 @@ func recovery(ctx context.Context, l Lookup, lost storage.Record) (*storage.Reco
 		return nil, err
 	}
 	for i, r := range chain {
-		if r.Recovery == lost.Recovery+1 && r.ScheduledAt.Equal(lost.ScheduledAt) {
+		if r.Recovery == lost.Recovery+1 && r.KeyActor == lost.KeyActor &&
+			r.ScheduledAt.Equal(lost.ScheduledAt) {
 			return &chain[i], nil
 		}
 	}

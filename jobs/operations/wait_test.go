@@ -43,11 +43,14 @@ func (h *history) FiringRuns(context.Context, storage.Firing) ([]storage.Record,
 func TestWaitGoesOnWithTheRecovery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		at := time.Now()
-		first := storage.Record{ID: uuid.New(), Job: "j", ScheduledAt: at, Key: "k"}
-		second, other := first, first
+		first := storage.Record{ID: uuid.New(), Job: "j", ScheduledAt: at, Key: "k",
+			KeyActor: "ann"}
+		second, other, third := first, first, first
 		second.ID, second.Recovery = uuid.New(), 1
 		// a recovery of another actor's run with the same key
-		other.ID, other.Recovery, other.ScheduledAt = uuid.New(), 1, at.Add(time.Second)
+		other.ID, other.Recovery, other.KeyActor = uuid.New(), 1, "bob"
+		// a recovery of an earlier run with the same key
+		third.ID, third.Recovery, third.ScheduledAt = uuid.New(), 1, at.Add(-time.Second)
 		in := func(r storage.Record, state jobs.State) storage.Record {
 			r.State = state
 			return r
@@ -60,10 +63,10 @@ func TestWaitGoesOnWithTheRecovery(t *testing.T) {
 				return nil, storage.ErrUnavailable
 			case since < 30*time.Second:
 				return []storage.Record{in(first, jobs.Lost), in(other, jobs.Failed),
-					in(second, jobs.Waiting)}, nil
+					in(third, jobs.Failed), in(second, jobs.Waiting)}, nil
 			}
 			return []storage.Record{in(first, jobs.Lost), in(other, jobs.Failed),
-				in(second, jobs.Succeeded)}, nil
+				in(third, jobs.Failed), in(second, jobs.Succeeded)}, nil
 		}}
 		got, err := New(Options{Lookup: h}).Wait(t.Context(), first.ID)
 		if err != nil || got.ID != second.ID || got.State != jobs.Succeeded {

@@ -36,7 +36,10 @@ type Firing struct {
 	ScheduledAt time.Time // whole microseconds, UTC
 	// Key is the key of the trigger or of the backfill's run. It is empty for a scheduled firing,
 	// so no trigger or backfill has the same firing.
-	Key      string
+	Key string
+	// KeyActor is the actor who chose the key of a trigger: each actor has keys of its own. A start
+	// ignores KeyActor, because its request has the id of the run.
+	KeyActor string
 	Recovery int // 0, or the number of the recovery
 }
 
@@ -44,9 +47,10 @@ type Firing struct {
 type StartRequest struct {
 	Run    uuid.UUID // made by the caller, the same in every try
 	Firing Firing
-	// New says that this is the first request for the run, which the caller has not adopted. Most
-	// such firings have no run yet, and nothing refuses them: a store may decide on these only, and
-	// leave others with StartUndecided. A wrong value costs time only.
+	// New says that this is the first request for the run, which the caller has not adopted.
+	// Usually the firing of such a request has no run yet, and nothing refuses it. In all other
+	// cases, a store may answer StartUndecided to a request with New. A wrong value costs time
+	// only.
 	New bool
 	// the version of the definition; if another one is active the outcome is StartStale. 0 for
 	// adopted runs: not checked
@@ -72,9 +76,9 @@ const (
 	StartDuplicate                     // another run has this firing
 	StartStale                         // the definition of the request is not the active one
 	// StartPaused says that the job, its group or everything is paused, or that the session is
-	// draining. Nothing was done, or the waiting run goes on waiting and may be adopted. Further
-	// attempts are never refused by it. Triggered runs are refused only by a drain; runs of
-	// backfills are not triggered runs.
+	// draining. Nothing was done, or the waiting run goes on waiting and may be adopted. Neither a
+	// pause nor a drain refuses further attempts. A drain refuses triggered runs, and a pause does
+	// not. Both refuse runs of backfills.
 	StartPaused
 	// StartUndecided says that the store did nothing for a request with New, and that the caller
 	// asks again without New. Only for requests with New.

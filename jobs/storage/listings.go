@@ -94,7 +94,7 @@ type Listings interface {
 	// MaxTallied, by state and reason.
 	JobTallies(ctx context.Context, job string, since time.Time) ([]Tally, error)
 	// FiringRuns returns the runs of a firing, in the order of its recoveries. It ignores
-	// f.Recovery.
+	// f.Recovery and f.KeyActor: the runs of all actors with the key are included.
 	FiringRuns(ctx context.Context, f Firing) ([]Record, error)
 	// RunsBetween returns the runs without output whose ids are between first and last, which are
 	// included. It returns them by id, at most limit of them: 1 to MaxBatch.

@@ -25,9 +25,12 @@ var (
 	// ErrSuperseded says that the claim of a run is gone: nothing that the run still does may take
 	// effect.
 	ErrSuperseded = locking.ErrSuperseded
+	// ErrCommitted says that an earlier attempt or run of the firing has committed the work in
+	// another database. An attempt whose handler returns it has succeeded: see fence.ErrCommitted.
+	ErrCommitted = errors.New("an earlier attempt has committed this transaction")
 )
 
-// MaxBatch is the most rows of one call of a store.
+// MaxBatch is the largest number of requests in a batch, and the largest page of a list.
 const MaxBatch = 1000
 
 // Store holds the sessions, firings and history of a cluster, and decides who runs. Every method

@@ -203,10 +203,13 @@ var actionRules = []rule{
 				equal(c, "key", run.Key, "k")
 				_, err = trigger(actor, `{"of": "another"}`)
 				c.refused("other params", err, storage.ErrKeyUsed)
-				c.adopt(s, 1, "a")
+				adopted := c.adopt(s, 1, "a")
+				equal(c, "actor of the adopted run", adopted[0].KeyActor, actor)
 				r := storage.StartRequest{Run: run.ID, Firing: storage.Firing{Job: "a",
 					ScheduledAt: run.ScheduledAt, Key: "k"}, Attempt: 1}
 				c.finished(r, c.granted(s, r), jobs.Lost)
+				adopted = c.adopt(s, 1, "a")
+				equal(c, "actor of the recovery", adopted[0].KeyActor, actor)
 				next, err := trigger(actor, `{"of": "`+actor+`"}`)
 				c.must(err)
 				equal(c, "created again for "+actor, next.Created, false)
