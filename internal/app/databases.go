@@ -78,6 +78,18 @@ func (d *jobDatabase) Available() error {
 		state.since.UTC().Format(time.RFC3339), state.err)
 }
 
+// State implements engine.Database.
+func (d *jobDatabase) State() storage.DatabaseState {
+	state := d.state.Load()
+	switch {
+	case state == nil:
+		return storage.DatabaseState{}
+	case state.err == nil:
+		return storage.DatabaseState{Since: state.since}
+	}
+	return storage.DatabaseState{Error: state.err.Error(), Since: state.since}
+}
+
 // check checks the database once, and logs a change.
 func (d *jobDatabase) check(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, databaseCheckLimit)
@@ -116,7 +128,11 @@ func (d *jobDatabase) prune(ctx context.Context) {
 
 // watch checks and prunes the database until ctx ends.
 func (d *jobDatabase) watch(ctx context.Context) {
-	for d.prune(ctx); sleep.For(ctx, databaseCheckEvery) == nil; d.prune(ctx) {
+	for {
+		d.prune(ctx)
+		if err := sleep.For(ctx, databaseCheckEvery); err != nil {
+			return
+		}
 		d.check(ctx)
 	}
 }

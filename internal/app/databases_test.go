@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // TestDatabasesOfReplica checks what the scheduler, the metrics and the page get of databases
@@ -27,6 +29,12 @@ func TestDatabasesOfReplica(t *testing.T) {
 		}
 		if !up && (!errors.Is(err, refused) || !strings.Contains(err.Error(), "since 1970")) {
 			t.Errorf("%s: got %v, want the reason and the time", name, err)
+		}
+	}
+	for name, want := range map[string]storage.DatabaseState{"new": {}, "up": {Since: since},
+		"down": {Error: "connection refused", Since: since}} {
+		if got := r.databasesOfEngine()[name].State(); got != want {
+			t.Errorf("%s: got %+v for the heartbeats, want %+v", name, got, want)
 		}
 	}
 	for _, d := range r.databasesOfPage() {

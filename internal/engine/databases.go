@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -13,6 +15,8 @@ type Database interface {
 	storage.RunStore
 	// Available returns nil unless it is known that jobs cannot use the database now.
 	Available() error
+	// State returns the result of the last check, without the name.
+	State() storage.DatabaseState
 }
 
 // Databases are the databases of jobs, by name.
@@ -27,6 +31,17 @@ func (d Databases) storeOf(name string, store storage.RunStore) storage.RunStore
 		return database
 	}
 	return missing{store, d.available(name)}
+}
+
+// states returns the states of all databases, by name.
+func (d Databases) states() []storage.DatabaseState {
+	var all []storage.DatabaseState
+	for _, name := range slices.Sorted(maps.Keys(d)) {
+		state := d[name].State()
+		state.Name, state.Since = name, state.Since.UTC()
+		all = append(all, state)
+	}
+	return all
 }
 
 // available returns why the jobs of a database cannot start, or nil.

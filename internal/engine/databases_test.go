@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -30,6 +31,14 @@ func (d *switchedDatabase) Available() error {
 	return nil
 }
 
+// State implements engine.Database.
+func (d *switchedDatabase) State() storage.DatabaseState {
+	if err := d.Available(); err != nil {
+		return storage.DatabaseState{Error: err.Error()}
+	}
+	return storage.DatabaseState{}
+}
+
 // TestDownDatabaseDelaysOnlyItsJobs takes the database of one job down. Its firings wait, are
 // skipped with the reason, and start when the database is back. A database that is not open is
 // down.
@@ -45,6 +54,11 @@ func TestDownDatabaseDelaysOnlyItsJobs(t *testing.T) {
 		time.Sleep(time.Minute)
 		warehouse.down.Store(true)
 		time.Sleep(time.Minute)
+		want := storage.DatabaseState{Name: "warehouse", Error: "connection refused"}
+		if shown, err := c.store.Replicas(t.Context()); err != nil || len(shown) != 1 ||
+			!slices.Equal(shown[0].Databases, []storage.DatabaseState{want}) {
+			t.Errorf("got the replicas %+v (%v), want %+v", shown, err, want)
+		}
 		warehouse.down.Store(false)
 		time.Sleep(time.Minute)
 		stop()

@@ -36,7 +36,7 @@ UPDATE holdfast.sessions SET expires_at = clock_timestamp() WHERE $6 AND id IN (
 	// the cost does not grow with the replicas.
 	renewSession = `
 UPDATE holdfast.sessions s SET renewed_at = t, expires_at = t + ttl, clock_offset_ms = $2,
-    workers = $3, busy = $4, not_ready = $5,
+    workers = $3, busy = $4, not_ready = $5, databases = $7,
     backend = CASE WHEN pg_backend_pid() = $6::bigint THEN pg_backend_pid() END
 FROM clock_timestamp() t
 WHERE id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp()
@@ -117,23 +117,27 @@ func openColumns(session storage.Session, locks bool) []any {
 func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
 	v storage.ReplicaStatus) (storage.HeartbeatReply, error) {
 	var heartbeat storage.HeartbeatReply
-	err := wrap("heartbeat", s.heartbeat(ctx, session, func(b *pgx.Batch, own *sessionBackend) {
-		queueHeartbeat(b, own, session, v, &heartbeat)
-	}))
-	return heartbeat, err
+	databases, err := storage.EncodeDatabases(v.Databases)
+	if err == nil {
+		err = s.heartbeat(ctx, session, func(b *pgx.Batch, own *sessionBackend) {
+			queueHeartbeat(b, own, session, v, databases, &heartbeat)
+		})
+	}
+	return heartbeat, wrap("heartbeat", err)
 }
 
 // queueHeartbeat adds the renewal of a session, which fails with ErrSessionLost, and the query of
-// its claims.
+// its claims. The text databases is that of storage.EncodeDatabases.
 func queueHeartbeat(b *pgx.Batch, own *sessionBackend, session uuid.UUID,
-	v storage.ReplicaStatus, heartbeat *storage.HeartbeatReply) {
+	v storage.ReplicaStatus, databases string, heartbeat *storage.HeartbeatReply) {
 	// Discard the result of a try that broke.
 	*heartbeat = storage.HeartbeatReply{SentAt: time.Now(), Claims: map[jobs.Token]uuid.UUID{}}
 	var pid *int64
 	if own != nil {
 		pid = own.pid()
 	}
-	b.Queue(renewSession, session, v.OffsetMilliseconds(), v.Workers, v.Busy, v.NotReady, pid).
+	b.Queue(renewSession, session, v.OffsetMilliseconds(), v.Workers, v.Busy, v.NotReady, pid,
+		databases).
 		QueryRow(func(row pgx.Row) error {
 			heartbeat.AnsweredAt = time.Now()
 			var recorded, searches bool

@@ -51,6 +51,7 @@ SELECT ` + runColumns + ` FROM holdfast_jobs j CROSS JOIN holdfast_runs r ON r.i
 SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.ended_at, s.stopped,
     s.lock_servers,
     s.config_hash, s.draining, s.clock_offset_ms, s.workers, s.busy, s.not_ready,
+    s.databases,
     (SELECT count(*) FROM holdfast_claims c WHERE c.session = s.id)
 FROM holdfast_sessions s WHERE s.ended_at IS NULL OR s.ended_at > ?1
 ORDER BY s.replica, s.started_at, s.id`
@@ -268,10 +269,14 @@ func (s *Store) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 		var v storage.ReplicaView
 		var started, heartbeat, expires int64
 		var ended sql.NullInt64
+		var databases string
 		err := rows.Scan(&v.Session, &v.Name, &v.Version, &started, &heartbeat, &expires, &ended,
 			&v.Stopped, &v.LockServers,
 			&v.ConfigHash, &v.Draining, &v.ClockOffset, &v.Workers, &v.Busy, &v.NotReady,
-			&v.Running)
+			&databases, &v.Running)
+		if err == nil {
+			v.Databases, err = storage.DecodeDatabases(databases)
+		}
 		if err != nil {
 			return err
 		}
@@ -279,6 +284,7 @@ func (s *Store) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 			heartbeat = micros(known.heartbeat)
 			v.ClockOffset, v.Workers, v.Busy, v.NotReady = known.replicaStatus.OffsetMilliseconds(),
 				known.replicaStatus.Workers, known.replicaStatus.Busy, known.replicaStatus.NotReady
+			v.Databases = known.replicaStatus.Databases
 		}
 		v.StartedAt, v.LastHeartbeat = fromMicros(started), fromMicros(heartbeat)
 		v.ExpiresAt, v.EndedAt = s.expiry(v.Session, expires), fromNullMicros(ended)

@@ -23,7 +23,7 @@ ON CONFLICT (id) DO NOTHING`
 
 	renewSession = `
 UPDATE holdfast_sessions SET renewed_at = ?2, expires_at = ?3, clock_offset_ms = ?4, workers = ?5,
-    busy = ?6, not_ready = ?7
+    busy = ?6, not_ready = ?7, databases = ?8
 WHERE id = ?1 AND ended_at IS NULL`
 
 	sessionClaims = `SELECT token, run FROM holdfast_claims WHERE session = ?1`
@@ -111,10 +111,14 @@ func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
 // in either case.
 func (s *Store) persistBeat(ctx context.Context, renewed liveSession) {
 	_, err := s.tryWrite(ctx, "heartbeat", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, renewSession, renewed.ID, micros(renewed.heartbeat),
+		databases, err := storage.EncodeDatabases(renewed.replicaStatus.Databases)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, renewSession, renewed.ID, micros(renewed.heartbeat),
 			micros(renewed.expires),
 			renewed.replicaStatus.OffsetMilliseconds(), renewed.replicaStatus.Workers,
-			renewed.replicaStatus.Busy, renewed.replicaStatus.NotReady)
+			renewed.replicaStatus.Busy, renewed.replicaStatus.NotReady, databases)
 		return err
 	})
 	if err != nil {

@@ -67,8 +67,9 @@ type ReplicaStatus struct {
 	// first measurement.
 	ClockOffset *time.Duration
 	Workers     int
-	Busy        int    // of the workers
-	NotReady    string // why the live replica cannot start runs; "" if it can
+	Busy        int             // of the workers
+	NotReady    string          // why the live replica cannot start runs; "" if it can
+	Databases   []DatabaseState // of jobs, by name
 }
 
 // OffsetMilliseconds returns the clock offset in milliseconds; nil if it is unknown.

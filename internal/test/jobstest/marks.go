@@ -53,6 +53,11 @@ var markRules = []rule{
 		var one uuid.UUID
 		c.moved("a session", func() { one = c.session("one") }, storage.TopicReplicas)
 		c.moved("a definition", func() { c.registerAll(one, "h", "a") }, storage.TopicJobs)
+		c.moved("an outage of a database", func() {
+			_, err := c.Store.Heartbeat(c.ctx, one, storage.ReplicaStatus{
+				Databases: []storage.DatabaseState{{Name: "warehouse", Error: "refused"}}})
+			c.must(err)
+		}, storage.TopicReplicas)
 		c.moved("an end", func() { c.must(c.Store.End(c.ctx, one)) }, storage.TopicReplicas)
 		two := c.session("two")
 		c.moved("a death", func() { c.Expire(two) }, storage.TopicReplicas)

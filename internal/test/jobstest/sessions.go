@@ -34,6 +34,21 @@ var sessionRules = []rule{
 		}
 		equal(c, "time to live", after.ExpiresAt.Sub(after.LastHeartbeat), ttl)
 	}},
+	{"a sweep says when the next session expires", func(c *check) {
+		equal(c, "next expiry without sessions", c.sweep().NextExpiry, 0)
+		first, second := c.session("one"), c.session("two")
+		for _, next := range []uuid.UUID{first, second} {
+			before := c.now()
+			expiry := c.sweep().NextExpiry
+			after, expires := c.now(), c.replica(next).ExpiresAt
+			if expiry < expires.Sub(after) || expiry > expires.Sub(before) {
+				c.Errorf("next expiry in %s, want %s to %s", expiry, expires.Sub(after),
+					expires.Sub(before))
+			}
+			c.Expire(next)
+		}
+		equal(c, "next expiry after all sessions", c.sweep().NextExpiry, 0)
+	}},
 	{"a repeated open changes nothing", func(c *check) {
 		s := storage.Session{ID: uuid.New(), Replica: "one", Version: "v1", TTL: ttl}
 		c.must(c.Store.Open(c.ctx, s))
@@ -61,12 +76,14 @@ var sessionRules = []rule{
 	{"a replica shows the vitals of its last heartbeat", func(c *check) {
 		s := c.session("one")
 		if r := c.replica(s); r.ClockOffset != nil || r.Workers != 0 || r.Busy != 0 ||
-			r.NotReady != "" || r.Draining {
+			r.NotReady != "" || r.Databases != nil || r.Draining {
 			c.Errorf("before a heartbeat: %+v", r)
 		}
 		offset := -1500*time.Millisecond - 600*time.Microsecond
 		for _, v := range []storage.ReplicaStatus{
-			{ClockOffset: &offset, Workers: 32, Busy: 7, NotReady: "its clock is off"},
+			{ClockOffset: &offset, Workers: 32, Busy: 7, NotReady: "its clock is off",
+				Databases: []storage.DatabaseState{{Name: "marts", Since: epoch},
+					{Name: "warehouse", Error: "connection refused", Since: epoch}}},
 			{Workers: 32},
 		} {
 			_, err := c.Store.Heartbeat(c.ctx, s, v)
@@ -76,6 +93,9 @@ var sessionRules = []rule{
 				equal(c, "workers", r.Workers, v.Workers)
 				equal(c, "busy", r.Busy, v.Busy)
 				equal(c, "not ready", r.NotReady, v.NotReady)
+				if !slices.Equal(r.Databases, v.Databases) {
+					c.Errorf("databases %+v, want %+v", r.Databases, v.Databases)
+				}
 				if (r.ClockOffset == nil) != (v.ClockOffset == nil) ||
 					r.ClockOffset != nil && *r.ClockOffset != -1501 {
 					c.Errorf("clock offset %v", r.ClockOffset)

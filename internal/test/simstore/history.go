@@ -177,6 +177,7 @@ func (s *Store) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 			Draining:    l.draining,
 			ClockOffset: l.replicaStatus.OffsetMilliseconds(), Workers: l.replicaStatus.Workers,
 			Busy: l.replicaStatus.Busy, NotReady: l.replicaStatus.NotReady,
+			Databases: l.replicaStatus.Databases,
 		})
 	}
 	slices.SortFunc(views, func(a, b storage.ReplicaView) int {

@@ -18,7 +18,8 @@ CREATE TABLE holdfast_sessions (
     clock_offset_ms INTEGER, -- NULL: unknown
     workers         INTEGER NOT NULL DEFAULT 0,
     busy            INTEGER NOT NULL DEFAULT 0,
-    not_ready       TEXT NOT NULL DEFAULT ''
+    not_ready       TEXT NOT NULL DEFAULT '',
+    databases       TEXT NOT NULL DEFAULT '[]' -- JSON: the states of the databases of jobs
 ) WITHOUT ROWID;
 
 -- Definitions: every definition that a replica has registered. A definition never changes what
