@@ -70,14 +70,15 @@ type Job[P any] struct {
 // AnyJob is a [Job] with params of any type.
 type AnyJob interface{ build() builtJob }
 
-// builtJob is a Job as the configuration has it, and its handler if it brings one.
+// builtJob is a Job as the configuration has it, its mistakes, and its handler if it brings one.
 type builtJob struct {
-	configs.BuiltJob
-	handler *jobs.Registration
+	configs.Job
+	mistakes []configs.Mistake
+	handler  *jobs.Registration
 }
 
 func (j Job[P]) build() builtJob {
-	b := builtJob{BuiltJob: configs.BuiltJob{Job: configs.Job{
+	b := builtJob{Job: configs.Job{
 		Name: j.Name, Description: j.Description,
 		Spec: j.Schedule, Timezone: j.Timezone, ClockChanges: j.ClockChanges,
 		Calendars: j.Calendars, Jitter: j.Jitter, Overridable: j.Overridable,
@@ -86,9 +87,9 @@ func (j Job[P]) build() builtJob {
 		Group:     j.Group, Priority: j.Priority, Timeout: j.Timeout, Deadline: j.Deadline,
 		Retry: j.Retry, Wait: j.Wait, Overlap: string(j.Overlap), Misfire: j.Misfire,
 		MisfireThreshold: j.MisfireThreshold, Recover: j.Recover,
-	}}}
+	}}
 	mistake := func(key, message string) {
-		b.Mistakes = append(b.Mistakes, configs.Mistake{Key: key, Message: message})
+		b.mistakes = append(b.mistakes, configs.Mistake{Key: key, Message: message})
 	}
 	params, err := configs.NewParams(j.Params)
 	if err != nil {

@@ -72,8 +72,8 @@ func WithConfigFile(path string) Option { return func(o *options) { o.file = pat
 // WithConfig sets the configuration. It comes from configs.Load, configs.Parse or configs.Defaults,
 // and the program may have changed its fields. New does not change it.
 //
-// Without WithConfig and WithConfigFile, the replica has the configuration of configs.Defaults. It
-// then serves no page, unless [WithPage] sets an address.
+// Without WithConfig and WithConfigFile, the replica has the configuration of configs.Defaults, but
+// without its page. [WithPage] sets an address for the page.
 func WithConfig(config *configs.Config) Option { return func(o *options) { o.config = config } }
 
 // WithPostgres sets the database: a libpq URL, such as postgres://holdfast@db/app. It cannot be
@@ -84,7 +84,7 @@ const withPool = "WithPostgresPool"
 
 // WithPostgresPool sets the database: PostgreSQL, by a pool of the program. Runs start and finish
 // on its connections, and the transactions of jobs use them too. Holdfast takes at most half of
-// them at the same time, and at most database.max_connections. It needs 3 connections, so New
+// them at the same time, and at most database.max_connections. It needs 3 of them, so New
 // refuses a pool of fewer than 6. Holdfast does not close the pool, and changes no settings of its
 // connections.
 //
@@ -140,7 +140,7 @@ func WithJobs(jobs ...AnyJob) Option {
 	return func(o *options) {
 		for _, j := range jobs {
 			b := j.build()
-			o.Jobs = append(o.Jobs, b.BuiltJob)
+			o.Jobs = append(o.Jobs, configs.NewBuiltJob(b.Job, b.mistakes...))
 			if b.handler != nil {
 				o.Handlers = append(o.Handlers, *b.handler)
 			}
@@ -170,15 +170,15 @@ func WithAuthorizer(a permission.Authorizer) Option {
 	return func(o *options) { o.Authorizer = a }
 }
 
-// WithLog makes the replica log to log. Without it and WithSlog, the replica logs to standard error
-// as its configuration says. Lines that handlers log go to output, which may be nil, and are stored
-// with their runs.
+// WithLog sends the log of the replica to the given logger. Without it and WithSlog, the replica
+// logs to standard error as its configuration says. Lines that handlers log go to output, which may
+// be nil, and are stored with their runs.
 func WithLog(log zerolog.Logger, output io.Writer) Option {
 	return func(o *options) { o.Log, o.LogOutput = &log, output }
 }
 
-// WithSlog makes the replica log to log. Lines that handlers log go there too, and are stored with
-// their runs. The handler of log decides which levels are logged.
+// WithSlog sends the log of the replica to the given logger. Lines that handlers log go there too,
+// and are stored with their runs. The handler of log decides which levels are logged.
 func WithSlog(log *slog.Logger) Option {
 	return func(o *options) {
 		bridge := app.NewSlogWriter(log)

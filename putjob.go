@@ -23,19 +23,19 @@ func (r *Replica) PutJob(ctx context.Context, by storage.Action, job AnyJob,
 	built := job.build()
 	if built.handler != nil {
 		built.Job.Handler = ""
-		built.Mistakes = append(built.Mistakes, configs.Mistake{Key: "handler",
+		built.mistakes = append(built.mistakes, configs.Mistake{Key: "handler",
 			Message: "found a function in Run, expected the name of a handler in Handler: the " +
 				"job is stored, and other replicas do not have the function"})
 	}
-	if len(built.Mistakes) > 0 {
+	if len(built.mistakes) > 0 {
 		refused := &operations.SpecError{}
-		for _, m := range built.Mistakes {
+		for _, m := range built.mistakes {
 			refused.Problems = append(refused.Problems,
 				operations.SpecProblem{Key: m.Key, Message: m.Message})
 		}
 		return storage.Spec{}, refused
 	}
-	text, err := built.BuiltJob.Text()
+	text, err := configs.NewBuiltJob(built.Job).Text()
 	if err != nil {
 		return storage.Spec{}, err
 	}

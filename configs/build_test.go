@@ -61,7 +61,7 @@ jobs:
 	built.Jobs = []Job{{Name: "extract", Handler: "command",
 		Params: mustParams(t, map[string]any{
 			"command": []string{"echo", "${HOME} <&>\u2028\a"}})}}
-	rollup := BuiltJob{Job: Job{Name: "rollup", Description: "totals: {of} the day",
+	rollup := NewBuiltJob(Job{Name: "rollup", Description: "totals: {of} the day",
 		Spec: schedule.Spec{Cron: "0 2 * * *"}, Timezone: "Europe/Berlin", Handler: "windowed",
 		Params: mustParams(t, struct {
 			Statement string         `json:"statement"`
@@ -72,9 +72,9 @@ jobs:
 		Resources: []Resource{{Name: "gpu", Slots: 2}}, Group: "nightly",
 		Timeout: 10 * time.Minute, Retry: retry.Policy{Attempts: 3, Delay: 2 * time.Second},
 		Wait:    Wait{Attempts: 20, Reserve: locking.NeverReserve},
-		Misfire: Misfire{NoReplica: "run_all", MaxAge: 6 * time.Hour}, Recover: true}}
-	report := BuiltJob{Job: Job{Name: "report", Spec: schedule.Spec{After: []string{"rollup"}},
-		Handler: "sql", Params: mustParams(t, map[string]string{"statement": "SELECT 2"})}}
+		Misfire: Misfire{NoReplica: "run_all", MaxAge: 6 * time.Hour}, Recover: true})
+	report := NewBuiltJob(Job{Name: "report", Spec: schedule.Spec{After: []string{"rollup"}},
+		Handler: "sql", Params: mustParams(t, map[string]string{"statement": "SELECT 2"})})
 	got, err := Build(built, WithBuiltJobs(rollup, report))
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ jobs:
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	for i, j := range got.Jobs {
-		if j.digest() != want.Jobs[i].digest() {
+		if j.digest(fieldsByType{}) != want.Jobs[i].digest(fieldsByType{}) {
 			t.Errorf("job %s: schedule, locks or params differ from those of the file:\n%s\n%s",
 				j.Name, j.Params.JSON(), want.Jobs[i].Params.JSON())
 		}
@@ -109,16 +109,16 @@ jobs:
   - {name: first, schedule: {after: [third]}, handler: sql, tables: [a]}
   - {name: second, schedule: {after: [nowhere]}, handler: sql}
 `), WithBuiltJobs(
-		BuiltJob{Job: Job{Name: "third", Handler: "sql", Tables: []string{"a..b"},
-			Spec: schedule.Spec{Cron: "61 * * * *"}}},
-		BuiltJob{Job: Job{Name: "first", Handler: "sql",
-			Spec: schedule.Spec{Cron: "* * * * *", Every: time.Minute}}},
-		BuiltJob{Job: Job{Handler: "sql", Timeout: -time.Second},
-			Mistakes: []Mistake{{"schedule", "found nothing"}, {"", "found no tables"}}},
-		BuiltJob{Job: Job{Name: "fifth", Handler: "sql", Resources: []Resource{{Name: "g"}},
-			Spec: schedule.Spec{After: []string{"first"}}}},
-		BuiltJob{Job: Job{Name: "fifth", Handler: "sql",
-			Resources: []Resource{{Name: "g", Slots: 2}}}},
+		NewBuiltJob(Job{Name: "third", Handler: "sql", Tables: []string{"a..b"},
+			Spec: schedule.Spec{Cron: "61 * * * *"}}),
+		NewBuiltJob(Job{Name: "first", Handler: "sql",
+			Spec: schedule.Spec{Cron: "* * * * *", Every: time.Minute}}),
+		NewBuiltJob(Job{Handler: "sql", Timeout: -time.Second},
+			Mistake{"schedule", "found nothing"}, Mistake{"", "found no tables"}),
+		NewBuiltJob(Job{Name: "fifth", Handler: "sql", Resources: []Resource{{Name: "g"}},
+			Spec: schedule.Spec{After: []string{"first"}}}),
+		NewBuiltJob(Job{Name: "fifth", Handler: "sql",
+			Resources: []Resource{{Name: "g", Slots: 2}}}),
 	))
 	var wrong *Errors
 	if !errors.As(err, &wrong) {
@@ -183,11 +183,11 @@ func TestEveryKeyCanBeBuilt(t *testing.T) {
 // TestUnlimitedAttempts writes policies that only elapsed limits, which 0 cannot express in Go.
 func TestUnlimitedAttempts(t *testing.T) {
 	job := func(elapsed time.Duration) BuiltJob {
-		return BuiltJob{Job: Job{Name: "a", Spec: schedule.Spec{Cron: "0 2 * * *"}, Handler: "sql",
+		return NewBuiltJob(Job{Name: "a", Spec: schedule.Spec{Cron: "0 2 * * *"}, Handler: "sql",
 			Params: mustParams(t, map[string]string{"statement": "SELECT 1"}),
 			Wait:   Wait{Attempts: UnlimitedAttempts, Elapsed: elapsed},
 			Retry: retry.Policy{Attempts: UnlimitedAttempts, Delay: time.Second,
-				Elapsed: elapsed}}}
+				Elapsed: elapsed}})
 	}
 	got, err := Build(Defaults(), WithBuiltJobs(job(time.Hour)))
 	if err != nil {

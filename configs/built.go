@@ -20,24 +20,39 @@ var ErrNotBegun = errors.New("not begun with configs.Defaults(), Load or Parse")
 // Go code makes. There, 0 stands for the default.
 const UnlimitedAttempts = -1
 
-// BuiltJob is a job that Go code made.
+// BuiltJob is a job that Go code made. It has the job as a text, because programs keep their jobs
+// for reloads, and a text takes a fifth of the memory of a Job.
 type BuiltJob struct {
-	// Job has the values of the keys. A zero value stands for the default of its key. In a wait
-	// policy, a Reserve of locking.NeverReserve stands for 0s in a file. In wait and retry
-	// policies, UnlimitedAttempts stands for 0 in a file.
-	Job Job
-	// Mistakes has the mistakes that were found while the job was made. They are reported with all
-	// others.
-	Mistakes []Mistake
+	name     string
+	text     []byte
+	err      error // of the encoding
+	mistakes []Mistake
+}
+
+// NewBuiltJob returns a job that has these values of its keys. A zero value stands for the default
+// of its key. In a wait policy, a Reserve of locking.NeverReserve stands for 0s in a file. In wait
+// and retry policies, UnlimitedAttempts stands for 0 in a file.
+//
+// The mistakes are those that were found while the job was made. They are reported with all others.
+func NewBuiltJob(job Job, mistakes ...Mistake) BuiltJob {
+	return newBuiltJob(&encoder{fields: fieldsByType{}}, job, mistakes)
+}
+
+func newBuiltJob(e *encoder, job Job, mistakes []Mistake) BuiltJob {
+	e.out.Reset()
+	// Only params that were read from a file can have variables.
+	e.reveal, e.sparse, e.within = true, true, job.read == digest{}
+	err := e.encodeStruct(reflect.ValueOf(&job).Elem())
+	return BuiltJob{name: job.Name, text: bytes.Clone(e.out.Bytes()), err: err,
+		mistakes: mistakes}
 }
 
 // Text returns the job as a text for ParseJob: the keys whose values are not zero.
 func (b BuiltJob) Text() ([]byte, error) {
-	e := encoder{reveal: true, sparse: true, within: true}
-	if err := e.encodeStruct(reflect.ValueOf(b.Job)); err != nil {
-		return nil, fmt.Errorf("job %q: %w", b.Job.Name, err)
+	if b.err != nil {
+		return nil, fmt.Errorf("job %q: %w", b.name, b.err)
 	}
-	return e.out.Bytes(), nil
+	return b.text, nil
 }
 
 // Mistake is what is wrong with a value.
@@ -71,8 +86,8 @@ func NewParams(v any) (Params, error) {
 // Build completes and checks a configuration that Go code made: it returns what Parse would return
 // for a file with the same values and jobs. The configuration begins with [Defaults], or with what
 // Load or Parse returned. In a job that Go code made, a zero value means the default. If the
-// configuration began with Defaults, this also holds in an element of another list, such as
-// Webhooks, and behind a pointer, such as Tracing. Everywhere else a zero value means zero.
+// configuration began with Defaults, it also means the default in an element of a list, such as
+// Webhooks, and behind a pointer, such as Tracing. In all other places a zero value means zero.
 //
 // Build returns all mistakes at once, as *Errors, without lines and columns.
 func Build(config Config, opts ...Option) (*Config, error) {
@@ -81,8 +96,9 @@ func Build(config Config, opts ...Option) (*Config, error) {
 	}
 	o := newOptions(opts)
 	var jobs []BuiltJob
+	e := &encoder{fields: fieldsByType{}}
 	for _, j := range config.Jobs {
-		jobs = append(jobs, BuiltJob{Job: j})
+		jobs = append(jobs, newBuiltJob(e, j, nil))
 	}
 	o.built = append(jobs, o.built...)
 	folder, name := config.folder, config.Replica
@@ -98,7 +114,7 @@ func Build(config Config, opts ...Option) (*Config, error) {
 		config.Admin.TLS = &absolute
 	}
 	config.Jobs = nil
-	e := encoder{reveal: true, sparse: config.begun == byDefaults}
+	e = &encoder{fields: e.fields, reveal: true, sparse: config.begun == byDefaults}
 	if err := e.encodeStruct(reflect.ValueOf(config)); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
@@ -144,38 +160,36 @@ func (d *document) appendBuilt(tree *node, o options) *node {
 	d.builtFrom = len(list.items)
 	for i, b := range o.built {
 		at := itemPath("jobs", len(list.items))
-		d.builtNames = append(d.builtNames, builtName(b.Job, i))
-		value := d.builtTree(b.Job, at, o.lookup)
+		d.builtNames = append(d.builtNames, builtName(b.name, i))
+		value := d.builtTree(b, at, o.lookup)
 		d.places[at] = place{key: value.pos, value: value}
 		list.items = append(list.items, value)
-		for _, m := range b.Mistakes {
+		for _, m := range b.mistakes {
 			d.report(position{}, joinPath(at, m.Key), "%s", m.Message)
 		}
 	}
 	return tree
 }
 
-// builtTree returns the tree of a job, as if the file had it at path. Only params that were read
-// from a file can have variables.
-func (d *document) builtTree(j Job, path string, lookup func(string) (string, bool)) *node {
-	e := encoder{reveal: true, sparse: true, within: j.read == digest{}}
-	if err := e.encodeStruct(reflect.ValueOf(j)); err != nil {
+// builtTree returns the tree of a job, as if the file had it at path.
+func (d *document) builtTree(b BuiltJob, path string, lookup func(string) (string, bool)) *node {
+	if b.err != nil {
+		d.report(position{}, path, "%v", b.err)
+		return &node{kind: kindInvalid}
+	}
+	tree, err := d.jsonTree(string(b.text), path, environment{lookup: lookup})
+	if err != nil {
 		d.report(position{}, path, "%v", err)
 		return &node{kind: kindInvalid}
 	}
-	root := d.parseYAML(e.out.Bytes())
-	if root == nil {
-		return &node{kind: kindInvalid}
-	}
-	b := newTreeBuilder(d, e.out.String(), environment{lookup: lookup})
-	return b.build(root, path, position{1, 1}, 1)
+	return tree
 }
 
-func builtName(j Job, i int) string {
-	if j.Name == "" {
+func builtName(name string, i int) string {
+	if name == "" {
 		return fmt.Sprintf("job %d in Go", i+1)
 	}
-	return "job " + strconv.Quote(j.Name)
+	return "job " + strconv.Quote(name)
 }
 
 func joinPath(path, key string) string {
@@ -219,8 +233,9 @@ func (c *Config) CheckRead() error {
 		return fmt.Errorf("configuration: %w", ErrNotRead)
 	}
 	var problems []error
+	fields := fieldsByType{}
 	for i := range c.Jobs {
-		if j := &c.Jobs[i]; j.read != j.digest() {
+		if j := &c.Jobs[i]; j.read != j.digest(fields) {
 			problems = append(problems, fmt.Errorf("job %q: %w", j.Name, ErrNotRead))
 		}
 	}
@@ -230,14 +245,18 @@ func (c *Config) CheckRead() error {
 // markRead records the digests of c and its jobs.
 func (c *Config) markRead() {
 	c.read, c.begun = true, byParse
+	fields := fieldsByType{}
 	for i := range c.Jobs {
-		c.Jobs[i].read = c.Jobs[i].digest()
+		c.Jobs[i].read = c.Jobs[i].digest(fields)
 	}
 }
 
-func (j *Job) digest() digest {
+func (j *Job) digest(fields fieldsByType) digest {
+	e := encoder{fields: fields}
+	err := e.encodeStruct(reflect.ValueOf(j).Elem())
 	hash := sha256.New()
-	fmt.Fprintf(hash, "%s\n%s\n%q\n", j, j.Params.JSON(), j.Schedule.Fingerprint())
+	fmt.Fprintf(hash, "%s %v\n%s\n%q\n", e.out.Bytes(), err, j.Params.JSON(),
+		j.Schedule.Fingerprint())
 	for _, r := range j.Requests {
 		fmt.Fprintf(hash, "%q %s %d\n", r.Resource.Key(), r.Mode, r.Slots)
 	}

@@ -16,6 +16,7 @@ type checker struct {
 	*document
 	config   *Config
 	handlers Handlers
+	names    []string // of the handlers, sorted
 	zones    map[string]*time.Location
 	named    map[string]string // path of the first job with a name
 	uses     map[string]use    // by resource
@@ -27,8 +28,12 @@ type checker struct {
 }
 
 func newChecker(d *document, c *Config, h Handlers) *checker {
+	var names []string
+	if h != nil {
+		names = h.Names()
+	}
 	return &checker{
-		document: d, config: c, handlers: h,
+		document: d, config: c, handlers: h, names: names,
 		zones: map[string]*time.Location{}, named: map[string]string{}, uses: map[string]use{},
 		calendars: map[string]*schedule.Calendar{},
 	}

@@ -48,7 +48,7 @@ func (c *checker) checkJob(one *instance, path string) {
 func (c *checker) checkOverridable(j *Job, path string) {
 	keys := j.Overridable
 	var params []string // nil: any, or the handler is not known
-	if c.handlers != nil && slices.Contains(c.handlers.Names(), j.Handler) {
+	if _, known := slices.BinarySearch(c.names, j.Handler); known {
 		params = c.handlers.ParamNames(j.Handler)
 	}
 	for i, key := range keys {
@@ -140,8 +140,8 @@ func (c *checker) checkHandler(j *Job, path string) {
 	if c.handlers == nil {
 		return
 	}
-	if names := c.handlers.Names(); !slices.Contains(names, j.Handler) {
-		c.fail(at, "unknown handler %s%s", c.foundAt(at), suggest.Hint(j.Handler, names))
+	if _, known := slices.BinarySearch(c.names, j.Handler); !known {
+		c.fail(at, "unknown handler %s%s", c.foundAt(at), suggest.Hint(j.Handler, c.names))
 		return
 	}
 	params := keyPath(path, "params")

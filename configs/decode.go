@@ -79,7 +79,7 @@ func (d *decoder) decodeStruct(n *node, v reflect.Value, path string) {
 		d.mismatch(n, path, v.Type(), "")
 		return
 	}
-	fields := fieldsOf(v.Type())
+	fields := d.fields.of(v.Type())
 	d.reportUnknown(n, fields, path)
 	for _, f := range fields {
 		// in the order of the schema, because later defaults depend on earlier values

@@ -17,7 +17,7 @@ func (d *decoder) decodePolicy(n *node, v reflect.Value, path string, rules refl
 	}
 	lowest, _ := time.ParseDuration(rules.Get("delay"))
 	d.checkPolicy(path, policy, lowest)
-	for _, f := range fieldsOf(policyType) {
+	for _, f := range d.fields.of(policyType) {
 		if !d.sound(keyPath(path, f.key)) {
 			return
 		}
@@ -34,7 +34,7 @@ func (d *decoder) decodeWait(n *node, v reflect.Value, path string, rules reflec
 	}
 	lowest, _ := time.ParseDuration(rules.Get("delay"))
 	d.checkPolicy(path, wait.Policy(), lowest)
-	for _, f := range fieldsOf(waitType) {
+	for _, f := range d.fields.of(waitType) {
 		if !d.sound(keyPath(path, f.key)) {
 			return
 		}

@@ -30,7 +30,7 @@ func (j Job) String() string { return encodeText(j) }
 
 // encode returns v under the file's keys, with secrets redacted.
 func encode(v any) ([]byte, error) {
-	var e encoder
+	e := encoder{fields: fieldsByType{}}
 	err := e.encodeStruct(reflect.ValueOf(v))
 	return e.out.Bytes(), err
 }
@@ -46,6 +46,7 @@ func encodeText(v any) string {
 // encoder writes values in JSON, under the file's keys.
 type encoder struct {
 	out    bytes.Buffer
+	fields fieldsByType
 	reveal bool // writes the texts of secrets
 	// sparse leaves out zero values, which then have their defaults. In a configuration it applies
 	// only to elements of lists and to values of pointers.
@@ -55,7 +56,7 @@ type encoder struct {
 func (e *encoder) encodeStruct(v reflect.Value) error {
 	e.out.WriteByte('{')
 	first := true
-	for _, f := range fieldsOf(v.Type()) {
+	for _, f := range e.fields.of(v.Type()) {
 		value := v.Field(f.index)
 		if f.file || absent(value, f.rules) || e.sparse && e.within && value.IsZero() {
 			continue

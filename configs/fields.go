@@ -17,6 +17,20 @@ type field struct {
 
 var secretType = reflect.TypeFor[Secret]()
 
+// fieldsByType has the keys of structs by type. To read them from a type takes longer than to
+// decode a value of it.
+type fieldsByType map[reflect.Type][]field
+
+// of returns what fieldsOf returns.
+func (k fieldsByType) of(t reflect.Type) []field {
+	fields, known := k[t]
+	if !known {
+		fields = fieldsOf(t)
+		k[t] = fields
+	}
+	return fields
+}
+
 // fieldsOf returns the keys of a struct in order. A key is the yaml tag, or the field's name in
 // lower case with underscores. The tag "-" excludes a field.
 func fieldsOf(t reflect.Type) []field {

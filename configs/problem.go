@@ -66,6 +66,7 @@ type document struct {
 	problems []Problem
 	more     *Problem        // says that more mistakes were found than are listed
 	broken   map[string]bool // paths with a mistake in them
+	fields   fieldsByType
 
 	built      bool     // Go code made the configuration
 	builtFrom  int      // index of the first job that Go code made
@@ -73,7 +74,8 @@ type document struct {
 }
 
 func newDocument(file string) *document {
-	return &document{file: file, places: map[string]place{}, broken: map[string]bool{}}
+	return &document{file: file, places: map[string]place{}, broken: map[string]bool{},
+		fields: fieldsByType{}}
 }
 
 // report adds a mistake at pos. It cuts the message to one line.

@@ -2,6 +2,7 @@ package configs
 
 import (
 	"crypto/x509"
+	"iter"
 	"net/netip"
 	"time"
 
@@ -50,7 +51,8 @@ type Config struct {
 
 	read   bool // as Parse or Build returned it
 	begun  beginning
-	folder string // base of relative paths
+	folder string             // base of relative paths
+	others iter.Seq[OtherJob] // see WithoutJobs; nil: Jobs
 }
 
 // Database is the store: history, sessions, claims.
@@ -62,7 +64,7 @@ type Database struct {
 	// has fewer permissions. Empty: URL.
 	JobsURL Secret `yaml:"jobs_url"`
 	// MaxConnections bounds the pool of PostgreSQL connections.
-	MaxConnections int `yaml:"max_connections" min:"4" max:"1000"`
+	MaxConnections int `yaml:"max_connections" min:"5" max:"1000"`
 	// Schema is the PostgreSQL schema of Holdfast's tables. Clusters with different schemas can
 	// share a database.
 	Schema string `yaml:"schema"`

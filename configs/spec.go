@@ -59,7 +59,7 @@ func (c *checker) checkAlone(j *Job, o options) {
 		calendar := &c.config.Calendars[i]
 		c.calendars[calendar.Name] = calendar.Calendar
 	}
-	for _, other := range c.config.Jobs {
+	for other := range c.config.otherJobs() {
 		for _, r := range other.Requests {
 			if r.Resource.Kind() != locking.KindTable && other.Name != j.Name {
 				c.uses[r.Resource.Path()] = use{slots: r.Slots, job: other.Name}
@@ -122,7 +122,7 @@ func (c *checker) checkFollows(j *Job, others map[string]schedule.Schedule) {
 		return
 	}
 	schedules := maps.Clone(others)
-	for _, other := range c.config.Jobs {
+	for other := range c.config.otherJobs() {
 		schedules[other.Name] = other.Schedule
 	}
 	schedules[j.Name] = j.Schedule

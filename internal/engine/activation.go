@@ -37,7 +37,11 @@ func newActivation(store definitionStore, table *cronTable, log zerolog.Logger) 
 func (f *activation) register(ctx context.Context, session uuid.UUID) error {
 	withdrawn := f.table.unsettled() // the session never had them
 	entries := f.table.all()
-	versions, err := f.store.Register(ctx, session, definitionsOf(entries))
+	definitions, err := definitionsOf(entries)
+	if err != nil {
+		return err
+	}
+	versions, err := f.store.Register(ctx, session, definitions)
 	if err != nil {
 		return err
 	}
@@ -48,12 +52,15 @@ func (f *activation) register(ctx context.Context, session uuid.UUID) error {
 	return nil
 }
 
-func definitionsOf(entries []*entry) []storage.Definition {
+func definitionsOf(entries []*entry) ([]storage.Definition, error) {
 	definitions := make([]storage.Definition, len(entries))
 	for i, e := range entries {
-		definitions[i] = e.definition
+		var err error
+		if definitions[i], err = e.definition(); err != nil {
+			return nil, err
+		}
 	}
-	return definitions
+	return definitions, nil
 }
 
 // enroll registers definitions that were added to the table, and withdraws removed ones. It
@@ -74,7 +81,11 @@ func (f *activation) enroll(ctx context.Context, session uuid.UUID) error {
 	if len(fresh) == 0 {
 		return nil
 	}
-	own, err := f.store.Register(bounded, session, definitionsOf(fresh))
+	definitions, err := definitionsOf(fresh)
+	if err != nil {
+		return err
+	}
+	own, err := f.store.Register(bounded, session, definitions)
 	if err != nil {
 		return err
 	}

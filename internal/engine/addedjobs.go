@@ -80,6 +80,6 @@ func (o *controlState) entry(s storage.Spec) (*entry, error) {
 		return nil, err
 	}
 	e.spec = &s
-	e.definition = e.definition.OfSpec(s.Version)
+	e.hash = storage.HashOfSpec(e.hash, s.Version)
 	return e, nil
 }

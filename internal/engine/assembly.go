@@ -20,6 +20,7 @@ func New(o Options) (*Scheduler, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.Jobs = nil // the table has copies
 	log := o.Log.With().Str("replica", o.Replica).Logger()
 	clock := &clusterClock{}
 	s := &Scheduler{
@@ -51,7 +52,7 @@ func (s *Scheduler) newKeeper() *keeper {
 		store: o.Store, activation: s.activation, revoke: o.Store.Revoke, replica: o.Replica,
 		succeeds: o.Succeeds, version: o.Version, servers: o.LockServers, hash: s.table.hash,
 		replicaStatus: func() storage.ReplicaStatus {
-			return replicaStatus(s.workers, s.clock, s.clockLimit)
+			return replicaStatus(s.workers, s.clock, s.clockLimit, o.Databases)
 		},
 		interval: o.Heartbeat, ttl: o.SessionTTL, clock: s.clock, active: s.active, log: s.log,
 	})
@@ -91,7 +92,7 @@ func (s *Scheduler) newExecutor() *executor {
 			active: s.active, notes: notes, events: s.events, stale: s.activation.doubt,
 			paused: s.controlState.requestPoll},
 		notes: notes,
-		waits: waiter{replica: o.Replica, clock: s.clock, table: s.table,
+		waits: waiter{replica: o.Replica, clock: s.clock,
 			controlState: s.controlState, intervals: s.intervals, notes: notes,
 			handover: newHandover()},
 		attempts: performer{replica: o.Replica, clock: s.clock, registry: s.registry,

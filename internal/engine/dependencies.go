@@ -80,8 +80,8 @@ func (d *dependents) add(ctx context.Context) {
 func (t *cronTable) dependents() ([]storage.Dependent, map[string]*entry) {
 	var dependents []storage.Dependent
 	entries := map[string]*entry{}
-	for _, e := range t.activeDefinitions() {
-		if len(e.Schedule.After()) > 0 {
+	for _, e := range t.all() {
+		if len(e.Schedule.After()) > 0 && !e.activeVersion.stale() {
 			dependents = append(dependents,
 				storage.Dependent{Job: e.Name, Version: e.activeVersion.own(),
 					Group: e.Group,

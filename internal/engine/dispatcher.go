@@ -88,7 +88,7 @@ func (d *dispatcher) tick() {
 	now := d.clock.now()
 	for at := d.timetable.next(); !at.IsZero() && !at.After(now); at = d.timetable.next() {
 		p := d.timetable.pop()
-		if !d.table.has(p.entry) {
+		if p.entry.gone.Load() {
 			continue // removed, or replaced by another entry
 		}
 		if oldest := p.entry.oldest(now); !p.scheduledAt.After(oldest) {
@@ -129,7 +129,7 @@ func (d *dispatcher) revise() {
 	left, held := d.suspended, d.held
 	d.suspended, d.held = nil, nil
 	for _, p := range left {
-		if d.isSuspended(p.entry) && d.table.has(p.entry) {
+		if d.isSuspended(p.entry) && !p.entry.gone.Load() {
 			d.suspended = append(d.suspended, p)
 		} else {
 			d.timetable.put(p)
@@ -225,7 +225,7 @@ func (d *dispatcher) leaves(p pending) bool {
 			p.done()
 			return true
 		}
-	case !d.table.has(p.entry):
+	case p.entry.gone.Load():
 		return true
 	case d.isSuspended(p.entry):
 		d.held = append(d.held, p)

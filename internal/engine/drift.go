@@ -201,8 +201,8 @@ func (t *cronTable) hash() string {
 	if t.config == "" {
 		sum := sha256.New()
 		for _, name := range slices.Sorted(maps.Keys(t.entries)) {
-			if d := t.entries[name].definition; d.Source != storage.FromStore {
-				fmt.Fprintf(sum, "%q %s\n", name, d.Hash)
+			if e := t.entries[name]; e.spec == nil {
+				fmt.Fprintf(sum, "%q %s\n", name, e.hash)
 			}
 		}
 		t.config = hex.EncodeToString(sum.Sum(nil)[:8])

@@ -163,7 +163,11 @@ func TestHashOfACronTable(t *testing.T) {
 	table := func(definitions ...storage.Definition) *cronTable {
 		table := tableOf()
 		for _, d := range definitions {
-			table.put(&entry{Job: jobs.Job{Name: d.Name}, definition: d})
+			e := &entry{Job: jobs.Job{Name: d.Name, Description: d.Description}, hash: d.Hash}
+			if d.Source == storage.FromStore {
+				e.spec = &storage.Spec{Job: d.Name}
+			}
+			table.put(e)
 		}
 		return table
 	}

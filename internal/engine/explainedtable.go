@@ -24,7 +24,7 @@ func (t explainedTable) Names() (names []string) {
 // Hash returns the hash of a job's definition.
 func (t explainedTable) Hash(name string) string {
 	if e := t.table.get(name); e != nil {
-		return e.definition.Hash
+		return e.hash
 	}
 	return ""
 }

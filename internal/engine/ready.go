@@ -2,7 +2,6 @@ package engine
 
 import (
 	"cmp"
-	"container/heap"
 	"encoding/json"
 	"hash/fnv"
 	"sync"
@@ -37,6 +36,11 @@ type pending struct {
 	rank  uint64
 }
 
+func (p *pending) before(other *pending) bool {
+	return cmp.Or(p.place.Compare(other.place), p.ScheduledAt.Compare(other.ScheduledAt),
+		cmp.Compare(p.rank, other.rank)) < 0
+}
+
 // paced reports whether the firing counts as a late run: it is late, and its run has not begun.
 func (p pending) paced() bool { return p.late && p.attempt <= 1 }
 
@@ -46,7 +50,7 @@ func (p pending) paced() bool { return p.late && p.attempt <= 1 }
 type ready struct {
 	replica    string
 	mu         sync.Mutex
-	queue      readyHeap
+	queue      []*pending        // a heap
 	adopted    int               // how many in the queue are adopted
 	late       *slots            // for late runs
 	lateQueued int               // how many of them are queued or parked
@@ -81,11 +85,11 @@ func (r *ready) push(p pending) {
 	if p.paced() {
 		r.lateQueued++
 	}
-	r.enqueue(p)
+	r.enqueue(&p)
 }
 
-func (r *ready) enqueue(p pending) {
-	heap.Push(&r.queue, p)
+func (r *ready) enqueue(p *pending) {
+	pushHeap(&r.queue, p)
 	if p.adopted != uuid.Nil {
 		r.adopted++
 	}
@@ -98,7 +102,7 @@ func (r *ready) pop() (pending, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for len(r.queue) > 0 {
-		p := heap.Pop(&r.queue).(pending)
+		p := popHeap(&r.queue)
 		if p.adopted != uuid.Nil {
 			r.adopted--
 		}
@@ -109,7 +113,7 @@ func (r *ready) pop() (pending, bool) {
 		if p.paced() {
 			r.lateQueued--
 		}
-		return p, true
+		return *p, true
 	}
 	return pending{}, false
 }
@@ -118,12 +122,19 @@ func (r *ready) pop() (pending, bool) {
 func (r *ready) takeAll() []pending {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := append([]pending(nil), r.queue...)
-	r.queue, r.adopted, r.lateQueued = nil, 0, 0
-	all, r.late.parked = append(all, r.late.parked...), nil
-	for _, s := range r.groups {
-		all, s.parked = append(all, s.parked...), nil
+	var all []pending
+	take := func(heap *[]*pending) {
+		for _, p := range *heap {
+			all = append(all, *p)
+		}
+		*heap = nil
 	}
+	take(&r.queue)
+	take(&r.late.parked)
+	for _, s := range r.groups {
+		take(&s.parked)
+	}
+	r.adopted, r.lateQueued = 0, 0
 	return all
 }
 
@@ -149,22 +160,4 @@ func (r *ready) lens() (queued, parked int) {
 		parked += len(s.parked)
 	}
 	return len(r.queue), parked
-}
-
-type readyHeap []pending
-
-func (h readyHeap) Len() int { return len(h) }
-func (h readyHeap) Less(i, j int) bool {
-	return cmp.Or(h[i].place.Compare(h[j].place),
-		h[i].ScheduledAt.Compare(h[j].ScheduledAt),
-		cmp.Compare(h[i].rank, h[j].rank)) < 0
-}
-func (h readyHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *readyHeap) Push(x any)   { *h = append(*h, x.(pending)) }
-func (h *readyHeap) Pop() any {
-	last := len(*h) - 1
-	x := (*h)[last]
-	(*h)[last] = pending{}
-	*h = (*h)[:last]
-	return x
 }

@@ -54,7 +54,7 @@ func (t *cronTable) revise(next []*entry) (r Revision) {
 		if e := t.entries[name]; e.spec == nil && !there[name] {
 			r.Removed = append(r.Removed, name)
 			t.withdraw(e)
-			delete(t.entries, name)
+			t.discard(name)
 		}
 	}
 	t.sorted, t.config, t.revised = nil, "", true
@@ -63,8 +63,7 @@ func (t *cronTable) revise(next []*entry) (r Revision) {
 
 // same reports whether two entries of one job have the same definition and description.
 func (e *entry) same(other *entry) bool {
-	return e.definition.Hash == other.definition.Hash &&
-		e.definition.Description == other.definition.Description
+	return e.hash == other.hash && e.Description == other.Description
 }
 
 // withdraw marks the definition to be withdrawn from the session. The caller has the table's lock.

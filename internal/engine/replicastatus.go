@@ -7,8 +7,10 @@ import (
 )
 
 // replicaStatus returns the status for the next heartbeat.
-func replicaStatus(w *workers, clock *clusterClock, limit *clockLimit) storage.ReplicaStatus {
-	v := storage.ReplicaStatus{Workers: w.all, Busy: int(w.busy.Load())}
+func replicaStatus(w *workers, clock *clusterClock, limit *clockLimit,
+	databases Databases) storage.ReplicaStatus {
+	v := storage.ReplicaStatus{Workers: w.all, Busy: int(w.busy.Load()),
+		Databases: databases.states()}
 	if offset, measured := clock.offset(time.Now()); measured {
 		v.ClockOffset = &offset
 	}

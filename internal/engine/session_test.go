@@ -140,8 +140,7 @@ func runKeeper(ctx context.Context, k *keeper) error {
 }
 
 func newTestKeeper(s *scripted) *keeper {
-	table := tableOf(&entry{Job: jobs.Job{Name: "job"},
-		definition: storage.Definition{Name: "job"}})
+	table := tableOf(&entry{Job: jobs.Job{Name: "job"}})
 	return newKeeper(&keeper{
 		store: s, activation: newActivation(s, table, zerolog.Nop()), revoke: s.revoke,
 		replica: "a", interval: 5 * time.Second, ttl: 15 * time.Second,

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"container/heap"
 	"context"
 
 	"golang.org/x/sync/semaphore"
@@ -14,7 +13,7 @@ type slots struct {
 	all    int
 	taken  int
 	limit  *semaphore.Weighted
-	parked readyHeap
+	parked []*pending // a heap
 }
 
 func newSlots(n int) *slots { return &slots{all: n, limit: semaphore.NewWeighted(int64(n))} }
@@ -108,8 +107,8 @@ func (r *ready) giveLocked(taken []*slots) {
 
 // park parks a firing until the slot is free. The firing may have been woken for other slots, so it
 // wakes the next firing for each of them.
-func (r *ready) park(p pending, full *slots) {
-	heap.Push(&full.parked, p)
+func (r *ready) park(p *pending, full *slots) {
+	pushHeap(&full.parked, p)
 	for _, s := range p.hold.needs {
 		if s != full {
 			r.unpark(s)
@@ -120,7 +119,7 @@ func (r *ready) park(p pending, full *slots) {
 // unpark returns the first parked firing to the queue, if there is a slot for it.
 func (r *ready) unpark(s *slots) {
 	if len(s.parked) > 0 && s.free() > 0 {
-		r.enqueue(heap.Pop(&s.parked).(pending))
+		r.enqueue(popHeap(&s.parked))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/redact"
@@ -23,10 +24,11 @@ type entry struct {
 	jobs.Job
 	handle        jobs.HandlerFunc
 	requests      []locking.Request
-	definition    storage.Definition
+	hash          string // of the definition, and of the spec's version
 	activeVersion activeVersion
 	mask          *redact.Mask  // of the secrets in the params
 	spec          *storage.Spec // of a job that was added at run time, otherwise nil
+	gone          atomic.Bool   // removed from the table, or replaced by another entry
 }
 
 // cronTable holds the jobs that a replica fires: those of its configuration, and those that were
@@ -68,9 +70,6 @@ func (t *cronTable) get(name string) *entry {
 	return t.entries[name]
 }
 
-// has reports whether the entry is still the one of its job.
-func (t *cronTable) has(e *entry) bool { return t.get(e.Name) == e }
-
 // put adds an entry or replaces the one of its job. This replica does not fire the job until the
 // definition is registered.
 func (t *cronTable) put(e *entry) {
@@ -82,21 +81,31 @@ func (t *cronTable) put(e *entry) {
 // replace is put for callers with the table's lock. A replaced definition is withdrawn, because the
 // new one may have a lower version.
 func (t *cronTable) replace(e *entry) {
-	if before := t.entries[e.Name]; before != nil && before.definition.Hash != e.definition.Hash {
+	if before := t.entries[e.Name]; before != nil && before.hash != e.hash {
 		t.withdraw(before)
 	}
-	t.entries[e.Name], t.sorted = e, nil
+	t.discard(e.Name)
+	t.entries[e.Name] = e
 }
 
 // remove removes a job. Its active runs go on.
 func (t *cronTable) remove(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.entries, name)
+	t.discard(name)
+}
+
+// discard removes the entry of a job, if there is one. The caller has the table's lock.
+func (t *cronTable) discard(name string) {
+	if before := t.entries[name]; before != nil {
+		before.gone.Store(true)
+		delete(t.entries, name)
+	}
 	t.sorted = nil
 }
 
-// all returns a copy of the entries, by name. It is called about once a second.
+// all returns the entries, by name. The caller must not change the list. It is called several times
+// a second.
 func (t *cronTable) all() []*entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -105,7 +114,7 @@ func (t *cronTable) all() []*entry {
 			return strings.Compare(a.Name, b.Name)
 		})
 	}
-	return slices.Clone(t.sorted)
+	return t.sorted
 }
 
 func (t *cronTable) len() int {
@@ -124,8 +133,18 @@ func newEntry(registry *jobs.Registry, job jobs.Job) (*entry, error) {
 		return nil, err
 	}
 	definition, err := storage.Define(job, requests)
-	return &entry{Job: job, handle: handle, requests: requests, definition: definition,
+	return &entry{Job: job, handle: handle, requests: requests, hash: definition.Hash,
 		mask: redact.New(job.Secrets)}, err
+}
+
+// definition returns the job as the store has it. It is needed only at registrations, so entries do
+// not keep it.
+func (e *entry) definition() (storage.Definition, error) {
+	d, err := storage.Describe(&e.Job, e.hash)
+	if e.spec != nil {
+		d.Source = storage.FromStore
+	}
+	return d, err
 }
 
 // CheckAfter returns every mistake in the dependencies of jobs (schedule.CheckAfter), or nil. The
@@ -143,13 +162,19 @@ func CheckAfter(jobs []jobs.Job) error {
 }
 
 // unregistered returns the entries that are not registered with the store yet.
-func (t *cronTable) unregistered() []*entry {
-	return slices.DeleteFunc(t.all(), func(e *entry) bool { return e.activeVersion.known() })
+func (t *cronTable) unregistered() (fresh []*entry) {
+	for _, e := range t.all() {
+		if !e.activeVersion.known() {
+			fresh = append(fresh, e)
+		}
+	}
+	return fresh
 }
 
 // activeDefinitions returns the entries that this replica fires, by name.
 func (t *cronTable) activeDefinitions() []*entry {
-	return slices.DeleteFunc(t.all(), func(e *entry) bool { return e.activeVersion.stale() })
+	return slices.DeleteFunc(slices.Clone(t.all()),
+		func(e *entry) bool { return e.activeVersion.stale() })
 }
 
 // ScheduledFiring is the next firing of a job.

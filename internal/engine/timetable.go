@@ -1,9 +1,6 @@
 package engine
 
-import (
-	"container/heap"
-	"time"
-)
+import "time"
 
 // planned is a scheduled time of a job in the timetable. It is processed at the scheduled time,
 // when the next one is planned, and again when its delay ends.
@@ -13,6 +10,8 @@ type planned struct {
 	delayed     bool
 	entry       *entry
 }
+
+func (p planned) before(other planned) bool { return p.at.Before(other.at) }
 
 // timetable is a heap of the next scheduled time of every job, and of earlier ones whose delays
 // have not ended. The first to be processed is on top.
@@ -36,10 +35,10 @@ func (t *timetable) delay(p planned, now time.Time) bool {
 }
 
 // put adds an item that pop removed.
-func (t *timetable) put(p planned) { heap.Push((*planHeap)(t), p) }
+func (t *timetable) put(p planned) { pushHeap((*[]planned)(t), p) }
 
 // pop removes and returns the earliest item.
-func (t *timetable) pop() planned { return heap.Pop((*planHeap)(t)).(planned) }
+func (t *timetable) pop() planned { return popHeap((*[]planned)(t)) }
 
 // next returns the time of the earliest item, or the zero time.
 func (t timetable) next() time.Time {
@@ -47,17 +46,4 @@ func (t timetable) next() time.Time {
 		return time.Time{}
 	}
 	return t[0].at
-}
-
-type planHeap []planned
-
-func (h planHeap) Len() int           { return len(h) }
-func (h planHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
-func (h planHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *planHeap) Push(x any)        { *h = append(*h, x.(planned)) }
-func (h *planHeap) Pop() any {
-	last := len(*h) - 1
-	x := (*h)[last]
-	*h = (*h)[:last]
-	return x
 }

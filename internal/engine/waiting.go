@@ -16,7 +16,6 @@ const noteAfter = time.Second // a firing that waits longer is recorded as waiti
 type waiter struct {
 	replica      string
 	clock        *clusterClock
-	table        *cronTable
 	controlState *controlState
 	intervals    *pollIntervals
 	notes        *notes
@@ -63,7 +62,7 @@ func (w waiter) awaitOperator(stop context.Context, f *firing) bool {
 				w.notes.leave(f, nil)
 			}
 			return false
-		case f.entry.overdue(f.ScheduledAt, w.clock.now()), !w.table.has(f.entry):
+		case f.entry.overdue(f.ScheduledAt, w.clock.now()), f.entry.gone.Load():
 			return false
 		case paused:
 			continue

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/retry"
 )
 
 // Definition is a job as the store has it.
@@ -67,42 +68,21 @@ const SessionsKept = time.Hour
 // the job is fired, and nothing else. So a new description, or another order of keys, does not
 // change it.
 func Define(job jobs.Job, requests []locking.Request) (Definition, error) {
+	hash, err := hashOf(&job, requests)
+	if err != nil {
+		return Definition{}, err
+	}
+	return Describe(&job, hash)
+}
+
+// Describe returns the definition of the job that has the hash, without computing the hash again.
+func Describe(job *jobs.Job, hash string) (Definition, error) {
 	shown, err := job.DeclaredRequests()
 	if err != nil {
 		return Definition{}, err
 	}
-	resources := make([]string, len(requests)) // sorted, because they are in normal form
-	for i, r := range requests {
-		resources[i] = fmt.Sprintf("%s %s %d", r.Resource.Key(), r.Mode, r.Slots)
-	}
-	params, err := canonical(job.Params)
-	if err != nil {
-		return Definition{}, fmt.Errorf("params: %w", err)
-	}
-	fields := map[string]any{
-		"schedule": job.Schedule.Fingerprint(), "timezone": job.Schedule.Zone().String(),
-		"handler": job.Handler, "params": params,
-		"resources": resources, "wait": job.Wait, "reserve": job.ReserveTime().String(),
-		"overlap": job.Overlap, "misfire": job.Misfire,
-		"misfire_threshold": job.MisfireThreshold.String(), "timeout": job.Timeout.String(),
-		"retry": job.Retry, "recover": job.Recover,
-		"group": job.Group, "priority": job.EffectivePriority(), "deadline": job.Deadline.String(),
-		"misfire_by": job.EffectiveMisfireRules(),
-		"places":     job.GroupLimits.PerReplica,
-	}
-	if len(job.Hooks) > 0 { // jobs without hooks keep the hash that they had before hooks existed
-		fields["hooks"] = SortedHooks(job.Hooks)
-	}
-	if job.Database != "" {
-		fields["database"] = job.Database
-	}
-	decisive, err := json.Marshal(fields)
-	if err != nil {
-		return Definition{}, fmt.Errorf("definition: %w", err)
-	}
-	sum := sha256.Sum256(decisive)
 	return Definition{
-		Name: job.Name, Hash: hex.EncodeToString(sum[:16]), Schedule: job.Schedule.String(),
+		Name: job.Name, Hash: hash, Schedule: job.Schedule.String(),
 		Zone:        job.Schedule.Zone().String(),
 		Fingerprint: job.Schedule.Fingerprint(),
 		Handler:     job.Handler, Resources: shown, MayOverlap: job.Overlap == jobs.OverlapAllow,
@@ -113,18 +93,70 @@ func Define(job jobs.Job, requests []locking.Request) (Definition, error) {
 	}, nil
 }
 
+// decisiveFields is everything that decides when and how a job is fired. Hashes depend on the names
+// and the order. Jobs without hooks and databases have the hash that they had before those existed.
+type decisiveFields struct {
+	Database         string            `json:"database,omitempty"`
+	Deadline         string            `json:"deadline"`
+	Group            string            `json:"group"`
+	Handler          string            `json:"handler"`
+	Hooks            []jobs.Hook       `json:"hooks,omitempty"`
+	Misfire          jobs.Misfire      `json:"misfire"`
+	MisfireBy        jobs.MisfireRules `json:"misfire_by"`
+	MisfireThreshold string            `json:"misfire_threshold"`
+	Overlap          jobs.Overlap      `json:"overlap"`
+	Params           any               `json:"params"`
+	Places           int               `json:"places"`
+	Priority         int               `json:"priority"`
+	Recover          bool              `json:"recover"`
+	Reserve          string            `json:"reserve"`
+	Resources        []string          `json:"resources"`
+	Retry            retry.Policy      `json:"retry"`
+	Schedule         string            `json:"schedule"`
+	Timeout          string            `json:"timeout"`
+	Timezone         string            `json:"timezone"`
+	Wait             retry.Policy      `json:"wait"`
+}
+
+// hashOf returns the hash of the job's definition.
+func hashOf(job *jobs.Job, requests []locking.Request) (string, error) {
+	resources := make([]string, len(requests)) // sorted, because they are in normal form
+	for i, r := range requests {
+		resources[i] = fmt.Sprintf("%s %s %d", r.Resource.Key(), r.Mode, r.Slots)
+	}
+	params, err := canonical(job.Params)
+	if err != nil {
+		return "", fmt.Errorf("params: %w", err)
+	}
+	decisive, err := json.Marshal(decisiveFields{
+		Database: job.Database, Deadline: job.Deadline.String(), Group: job.Group,
+		Handler: job.Handler, Hooks: SortedHooks(job.Hooks), Misfire: job.Misfire,
+		MisfireBy: job.EffectiveMisfireRules(), MisfireThreshold: job.MisfireThreshold.String(),
+		Overlap: job.Overlap, Params: params, Places: job.GroupLimits.PerReplica,
+		Priority: job.EffectivePriority(), Recover: job.Recover,
+		Reserve: job.ReserveTime().String(), Resources: resources, Retry: job.Retry,
+		Schedule: job.Schedule.Fingerprint(), Timeout: job.Timeout.String(),
+		Timezone: job.Schedule.Zone().String(), Wait: job.Wait,
+	})
+	if err != nil {
+		return "", fmt.Errorf("definition: %w", err)
+	}
+	sum := sha256.Sum256(decisive)
+	return hex.EncodeToString(sum[:16]), nil
+}
+
 // Requests returns everything that a run of the job locks: its resources and, unless its runs may
 // overlap, the job's own name.
 func (d Definition) Requests() ([]locking.Request, error) {
 	return locking.OfJob(d.Name, d.Resources, d.MayOverlap)
 }
 
-// OfSpec returns the definition for a job that was added at run time. The hash includes the version
-// of the spec, so that a change back to an earlier text is a new definition.
-func (d Definition) OfSpec(version int64) Definition {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s of spec %d", d.Hash, version))
-	d.Hash, d.Source = hex.EncodeToString(sum[:16]), FromStore
-	return d
+// HashOfSpec returns the hash for a job that was added at run time, from the hash of its
+// definition. It includes the version of the spec, so that a change back to an earlier text is a
+// new definition.
+func HashOfSpec(hash string, version int64) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s of spec %d", hash, version))
+	return hex.EncodeToString(sum[:16])
 }
 
 // canonical returns params in a form that does not depend on the order of keys or on white space.
