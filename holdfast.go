@@ -29,8 +29,9 @@ func Version() string { return app.Version() }
 // Main is the command line of cmd/scheduler with the program's own handlers and jobs added to the
 // built-in handlers and the jobs of the file. After a success it returns. After an error it writes
 // the error to standard error, and exits the process with 1. With -o json or -o yaml, the error has
-// that format. The commands status, doctor, audit verify and trigger --wait have exit codes of
-// their own. The flag --config names the file, so Main refuses options that set the configuration.
+// that format. Some commands have exit codes of their own, which their help lists: status, doctor,
+// lint, audit verify, and with --wait also trigger, backfill and backfills. The flag --config names
+// the file, so Main refuses options that set the configuration.
 //
 // The first SIGINT or SIGTERM stops the replica gracefully. A second one ends the
 // process at once.
@@ -48,9 +49,8 @@ func runMain(o *options) error {
 }
 
 // Replica is one process's part of a cluster: scheduler, locks, store and page. It runs once: a
-// second Run returns ErrHasRun. Its methods may be called concurrently, with one exception: during
-// Open and Close, only Admin and Health may be called. Run calls Open if the program has not called
-// it. So a program that calls other methods concurrently with Run should call Open before Run.
+// second Run returns ErrHasRun. Its methods may be called concurrently, also while Run opens the
+// replica. But Open, Run and Close must not be called while another of them runs.
 type Replica struct {
 	app     *app.Replica
 	options *options
@@ -104,7 +104,8 @@ func (r *Replica) Close() { r.app.Close() }
 // It may be called before Open. The page answers 503 until Open has succeeded, and after Run has
 // returned. It needs users: those of admin.Authenticate, or of the configuration. Roles, host names
 // and the trusted proxy come from the configuration, even if it has no address for a page
-// (admin.listen). The errors wrap admin.ErrOptions.
+// (admin.listen). With admin.Authenticate the page answers to all host names, and the program must
+// check them. The errors wrap admin.ErrOptions.
 func (r *Replica) Admin(options ...admin.Option) (http.Handler, error) {
 	return r.app.Admin(options...)
 }

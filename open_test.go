@@ -3,17 +3,21 @@ package holdfast_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // TestRunAfterAFailedOpen checks that Run opens the replica again after a failed Open, which closed
@@ -112,4 +116,104 @@ func TestChangedConfigurationIsChecked(t *testing.T) {
 		!strings.Contains(err.Error(), "workers: found -1") {
 		t.Errorf("got %v, want the mistake in workers", err)
 	}
+}
+
+// TestReloadedJobsAreThereAfterClose opens a replica again that was closed after a reload, and runs
+// it. It has the jobs of the reload.
+func TestReloadedJobsAreThereAfterClose(t *testing.T) {
+	file := filepath.ToSlash(filepath.Join(t.TempDir(), "test.db"))
+	config := func(list string) *configs.Config {
+		c, err := configs.Parse("holdfast.yaml", fmt.Appendf(nil, `
+database: {url: "sqlite://%s"}
+replica: {name: a}
+admin: {listen: ""}
+jobs: [%s]
+`, file, list))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	ran := make(chan string, 1)
+	replica, err := holdfast.New(
+		holdfast.WithConfig(config(`{name: first, handler: work, schedule: "0 2 * * *"}`)),
+		holdfast.WithHandlers(jobs.Handle("work",
+			func(_ context.Context, run *jobs.Run, _ struct{}) error {
+				select {
+				case ran <- run.Job:
+				default:
+				}
+				return nil
+			})), holdfast.WithLog(zerolog.Nop(), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := replica.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	operations := replica.Operations()
+	if err := replica.Reload(func() (*configs.Config, error) {
+		return config(`{name: second, handler: work, schedule: "* * * * * *"}`), nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	replica.Close()
+	if _, err := operations.Trigger(t.Context(), storage.Action{Actor: "ann", Via: "go"},
+		storage.TriggerRequest{Job: "second"}); err == nil {
+		t.Error("a trigger succeeded after Close")
+	}
+	stop := running(replica)
+	defer func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	select {
+	case job := <-ran:
+		if job != "second" {
+			t.Errorf("job %s ran, want second", job)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the job of the reload did not run")
+	}
+}
+
+// TestProbesWhileRunOpens calls the methods that probes and requests use while Run opens the
+// replica. The race detector checks the rest.
+func TestProbesWhileRunOpens(t *testing.T) {
+	config, err := configs.Parse("holdfast.yaml", []byte(`
+database: {url: "sqlite://`+filepath.ToSlash(filepath.Join(t.TempDir(), "test.db"))+`"}
+replica: {name: a}
+admin: {listen: "127.0.0.1:0"}
+jobs: [{name: hello, handler: greet}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	greet := jobs.Handle("greet", func(context.Context, *jobs.Run, struct{}) error { return nil })
+	replica, err := holdfast.New(holdfast.WithConfig(config), holdfast.WithHandlers(greet),
+		holdfast.WithLog(zerolog.Nop(), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := replica.Ready(t.Context()); err == nil {
+		t.Error("a replica that is not open is ready")
+	}
+	stop := running(replica)
+	defer func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for t.Context().Err() == nil {
+		ready := replica.Ready(t.Context()) == nil
+		if ready && replica.AdminAddr() == "" {
+			t.Error("address of the page of a ready replica: got none")
+		}
+		if ready && replica.Operations() != nil {
+			return
+		}
+		runtime.Gosched()
+	}
+	t.Error("replica never became ready")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/explain"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
@@ -381,8 +382,8 @@ func operationsOptions() operations.Options {
 	}
 	return operations.Options{
 		Registry: registry, Build: build,
-		Jobs: []jobs.Job{{Name: "rollup-sales", Handler: "work", Overridable: []string{"rows"},
-			Schedule: hourly}},
+		Configured: explain.TableOf([]jobs.Job{{Name: "rollup-sales", Handler: "work",
+			Overridable: []string{"rows"}, Schedule: hourly}}).Job,
 		Log: zerolog.Nop(),
 		Complete: func(written []byte, _ map[string]schedule.Schedule) (json.RawMessage, error) {
 			if job, err := build(written); err != nil || job.Name == "" {

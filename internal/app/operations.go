@@ -63,16 +63,16 @@ type Control interface {
 	operations.Lookup
 }
 
-// NewOperations returns the actions of operators. Outside a replica, replica is "" and cancelled is
-// nil.
+// NewOperations returns the actions of operators. Configured returns a job of the configuration.
+// Outside a replica, replica is "" and cancelled is nil.
 func NewOperations(
-	s SpecParser, table []jobs.Job, control Control, outbox storage.Outbox,
-	locker *locking.Locker, replica string,
+	s SpecParser, configured func(name string) (jobs.Job, bool), control Control,
+	outbox storage.Outbox, locker *locking.Locker, replica string,
 	cancelled func(storage.Record), log zerolog.Logger,
 ) *operations.Operations {
 	return operations.New(operations.Options{
 		Control: control, Lookup: control, Outbox: outbox,
-		Registry: s.Registry, Jobs: table, Build: s.Build,
+		Registry: s.Registry, Configured: configured, Build: s.Build,
 		Complete: s.Complete, Locker: locker, Replica: replica, Cancelled: cancelled, Log: log,
 	})
 }

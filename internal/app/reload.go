@@ -47,7 +47,7 @@ func (r *Replica) reload(load func() (*configs.Config, error), by storage.Action
 	error) {
 	r.reloading.Lock()
 	defer r.reloading.Unlock()
-	if r.scheduler == nil {
+	if r.parts.Load() == nil {
 		return reloaded{}, fmt.Errorf("reload: %w", ErrNotOpen)
 	}
 	next, err := load()
@@ -140,7 +140,9 @@ func (r *Replica) apply(next *configs.Config) (done reloaded, err error) {
 		r.config.Store(before)
 		return done, err
 	}
-	r.operations.SetJobs(table)
+	if r.ran.Load() {
+		r.config.Store(r.withoutJobs(now))
+	}
 	r.metrics.Expect(table)
 	if r.level != nil {
 		r.level.set(now.Log.Level)

@@ -63,9 +63,9 @@ type Shared struct {
 
 // Replica is one process's part of a cluster: scheduler, locks, store and page. It runs once.
 type Replica struct {
-	config     atomic.Pointer[configs.Config] // replaced by each reload
+	// replaced by each reload; while the replica runs, it is without jobs
+	config     atomic.Pointer[configs.Config]
 	registry   *jobs.Registry
-	table      []jobs.Job
 	middleware []jobs.Middleware
 	listeners  []jobs.Listener
 	authorizer permission.Authorizer // nil: roles decide
@@ -86,6 +86,9 @@ type Replica struct {
 	lifetime   context.Context      // ends with ErrStopped when Run returns after Open
 	end        context.CancelCauseFunc
 
+	// What Open has made, for calls from other goroutines; nil before Open has succeeded.
+	parts atomic.Pointer[opened]
+	// The same for Open and Run, which alone may use it.
 	opened
 }
 
@@ -132,7 +135,7 @@ func New(config *configs.Config, o Options) (*Replica, error) {
 		return nil, err
 	}
 	table := Jobs(config)
-	r := &Replica{registry: registry, table: table, output: o.LogOutput, shared: o.Shared,
+	r := &Replica{registry: registry, output: o.LogOutput, shared: o.Shared,
 		noStatus: o.NoStatus,
 		pool:     o.Pool, tracers: o.Tracers, registerer: o.Registerer,
 		middleware: o.Middleware, listeners: o.Listeners,
@@ -178,7 +181,10 @@ func (r *Replica) Open(ctx context.Context) (err error) {
 		if err != nil {
 			r.close()
 			r.opened = opened{} // the next Open must not use closed parts
+			return
 		}
+		parts := r.opened
+		r.parts.Store(&parts)
 	}()
 	config := r.config.Load()
 	for _, step := range []func(context.Context, *configs.Config) error{
@@ -195,18 +201,19 @@ func (r *Replica) Open(ctx context.Context) (err error) {
 // AdminAddr returns the page's address, host:port, once Open has succeeded. It returns "" if the
 // configuration has no page.
 func (r *Replica) AdminAddr() string {
-	if r.page == nil {
-		return ""
+	if parts := r.parts.Load(); parts != nil && parts.page != nil {
+		return parts.page.Addr()
 	}
-	return r.page.Addr()
+	return ""
 }
 
 // Ready returns nil if the replica can start runs now, else the reason why not.
 func (r *Replica) Ready(ctx context.Context) error {
-	if r.scheduler == nil {
+	parts := r.parts.Load()
+	if parts == nil {
 		return fmt.Errorf("%w: it is not open", engine.ErrNotReady)
 	}
-	return r.scheduler.Ready(ctx)
+	return parts.scheduler.Ready(ctx)
 }
 
 // stop is the end of Run.
@@ -241,7 +248,12 @@ func (r *Replica) Health() error {
 
 // Operations returns the actions of operators, once Open has succeeded; nil before. They need only
 // the store, so they work whether or not the replica runs.
-func (r *Replica) Operations() *operations.Operations { return r.operations }
+func (r *Replica) Operations() *operations.Operations {
+	if parts := r.parts.Load(); parts != nil {
+		return parts.operations
+	}
+	return nil
+}
 
 // ErrNoPostgres is the error of a method that needs PostgreSQL.
 var ErrNoPostgres = errors.New("the store is not PostgreSQL")
@@ -250,15 +262,16 @@ var ErrNoPostgres = errors.New("the store is not PostgreSQL")
 // ErrNotOpen before Open, and ErrNoPostgres with SQLite.
 func (r *Replica) TriggerTx(ctx context.Context, tx pgx.Tx, a storage.Action,
 	request storage.TriggerRequest) (storage.Triggered, error) {
+	parts := r.parts.Load()
 	switch {
-	case r.operations == nil:
+	case parts == nil:
 		return storage.Triggered{}, fmt.Errorf("trigger job %s: %w", request.Job, ErrNotOpen)
-	case r.store.Postgres == nil:
+	case parts.store.Postgres == nil:
 		return storage.Triggered{}, fmt.Errorf("trigger job %s: %w", request.Job, ErrNoPostgres)
 	}
-	return r.operations.TriggerBy(ctx, a, request, func(ctx context.Context, a storage.Action,
+	return parts.operations.TriggerBy(ctx, a, request, func(ctx context.Context, a storage.Action,
 		request storage.TriggerRequest) (storage.Triggered, error) {
-		return r.store.Postgres.TriggerTx(ctx, tx, a, request)
+		return parts.store.Postgres.TriggerTx(ctx, tx, a, request)
 	})
 }
 
@@ -274,7 +287,7 @@ func (r *Replica) Run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	r.ran.Store(true)
+	r.forgetJobs()
 	defer r.end(ErrStopped)
 	defer r.close()
 	// All parts except the scheduler continue until the last run has ended.
@@ -309,8 +322,31 @@ func (r *Replica) Run(ctx context.Context) (err error) {
 	return parts.Wait()
 }
 
+// forgetJobs marks the replica as one that runs, and removes the jobs from its configuration: the
+// scheduler has them, and a replica that runs is not opened again.
+func (r *Replica) forgetJobs() {
+	r.reloading.Lock()
+	defer r.reloading.Unlock()
+	r.ran.Store(true)
+	r.config.Store(r.withoutJobs(r.config.Load()))
+}
+
+// withoutJobs returns the configuration without its jobs. Jobs that are added at run time are
+// checked against those of the scheduler.
+func (r *Replica) withoutJobs(config *configs.Config) *configs.Config {
+	return config.WithoutJobs(func(yield func(configs.OtherJob) bool) {
+		for j := range r.scheduler.AllConfigured() {
+			if !yield(configs.OtherJob{Name: j.Name, Schedule: j.Schedule,
+				Requests: j.Resources}) {
+				return
+			}
+		}
+	})
+}
+
 // Close closes the parts that Open has made. The replica may be opened again.
 func (r *Replica) Close() {
+	r.parts.Store(nil)
 	r.close()
 	r.opened = opened{}
 }

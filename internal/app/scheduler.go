@@ -5,36 +5,42 @@ import (
 
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/engine"
+	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // openScheduler makes the actions of operators and the scheduler.
 func (r *Replica) openScheduler(_ context.Context, config *configs.Config) (err error) {
-	specs := SpecParser{Config: r.config.Load, Registry: r.registry}
-	publish := func(run storage.Record) { r.scheduler.PublishCancelled(run) }
-	r.operations = NewOperations(specs, r.table, r.timed, r.store.Outbox, r.locker,
+	specs, table := SpecParser{Config: r.config.Load, Registry: r.registry}, Jobs(config)
+	var scheduler *engine.Scheduler // operations may be used after Close, without r.scheduler
+	configured := func(name string) (jobs.Job, bool) { return scheduler.Configured(name) }
+	publish := func(run storage.Record) { scheduler.PublishCancelled(run) }
+	r.operations = NewOperations(specs, configured, r.timed, r.store.Outbox, r.locker,
 		config.Replica.Name, publish, r.log)
-	if r.scheduler, err = engine.New(r.schedulerOptions(config, specs)); err != nil {
+	if scheduler, err = engine.New(r.schedulerOptions(config, table, specs)); err != nil {
 		return err
 	}
-	r.metrics.Expect(r.table)
+	r.scheduler = scheduler
+	r.metrics.Expect(table)
 	return r.addSources()
 }
 
 // Scheduler returns the scheduler of an open replica, for package holdfasttest.
 func (r *Replica) Scheduler() *engine.Scheduler { return r.scheduler }
 
-// Config returns the current configuration, which must not be changed.
+// Config returns the current configuration, which must not be changed. It has no jobs while the
+// replica runs.
 func (r *Replica) Config() *configs.Config { return r.config.Load() }
 
-func (r *Replica) schedulerOptions(config *configs.Config, specs SpecParser) engine.Options {
+func (r *Replica) schedulerOptions(config *configs.Config, table []jobs.Job,
+	specs SpecParser) engine.Options {
 	options := engine.Options{
 		Store:     r.timed,
 		RunStore:  r.store.RunStore,
 		Databases: r.databasesOfEngine(),
 		Locker:    r.locker,
 		Registry:  r.registry,
-		Jobs:      r.table,
+		Jobs:      table,
 		Build:     specs.Build,
 
 		Replica:          config.Replica.Name,

@@ -140,15 +140,15 @@ func (c *commandLine) withLocal(config *configs.Config, store app.Storage,
 	if locker != nil {
 		advisory = locker
 	}
-	table := app.Jobs(config)
+	table := explain.TableOf(app.Jobs(config))
 	specs := app.SpecParser{Config: func() *configs.Config { return config }, Registry: registry}
-	ops := app.NewOperations(specs, table, store, store.Outbox, locker, "", nil, zerolog.Nop())
+	ops := app.NewOperations(specs, table.Job, store, store.Outbox, locker, "", nil, zerolog.Nop())
 	cron := &localTable{config: config, specs: specs, store: store}
 	status := app.StatusOptions(config, store, ops, backend)
 	view := admin.NewView(admin.Options{Store: store, StoreName: status.StoreName,
 		Rules: status.Rules, Operations: ops, Memcached: status.Memcached, Advisory: advisory,
 		Upcoming: cron.upcoming, ScheduledTimes: cron.scheduledTimes,
-		Explain: explain.New(explain.Options{Store: store, Table: explain.TableOf(table),
+		Explain: explain.New(explain.Options{Store: store, Table: table,
 			Pauses: store.Pauses, Keep: config.History.Keep}).Explain})
 	return use(&local{View: view, table: cron, ops: ops, store: store, backend: backend})
 }

@@ -24,6 +24,8 @@
 // Beside the path of a firing:
 //
 //	assembly.go       make a replica of all parts
+//	configured.go     the jobs of the configuration
+//	heap.go           the heap of the timetable and of the queue
 //	worker.go         workers; the worker of one firing
 //	slots.go          limits on the firings of a group and on late runs
 //	deadline.go       the time by which a firing must begin

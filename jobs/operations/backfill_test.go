@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/test/simstore"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/explain"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -59,7 +60,8 @@ func operate(t *testing.T, table ...jobs.Job) (*Operations, *simstore.Store, uui
 	if _, err := store.Register(t.Context(), session, definitions); err != nil {
 		t.Fatal(err)
 	}
-	return New(Options{Control: store, Lookup: store, Jobs: table}), store, session
+	return New(Options{Control: store, Lookup: store,
+		Configured: explain.TableOf(table).Job}), store, session
 }
 
 func march(day int) time.Time { return time.Date(2025, 3, day, 0, 0, 0, 0, time.UTC) }
@@ -162,7 +164,7 @@ func TestRefusedBackfills(t *testing.T) {
 	}
 	other := nightly(t)
 	other.Schedule = every
-	ops.SetJobs([]jobs.Job{other})
+	ops.options.Configured = explain.TableOf([]jobs.Job{other}).Job
 	_, err = ops.Backfill(t.Context(), operator, BackfillRequest{Job: "nightly", From: march(1),
 		To: march(1).Add(time.Second)})
 	if !errors.Is(err, storage.ErrConflict) {

@@ -41,12 +41,14 @@ type Lookup interface {
 // jobs also Build and Complete.
 type Options struct {
 	Control Control
-	Outbox  storage.Outbox // nil if the store has no deliveries
+	Outbox  storage.Outbox // nil if the store does not support webhooks
 	// Lookup finds backfills, the job of a run, and the group of a job. It may be nil if no context
 	// has a subject whose permissions are limited, and backfills are not used.
 	Lookup   Lookup
 	Registry *jobs.Registry
-	Jobs     []jobs.Job // of the configuration
+	// Configured returns a job of the configuration by its name. It may be called concurrently.
+	// Nil: the configuration has no jobs.
+	Configured func(name string) (job jobs.Job, found bool)
 	// Build returns the Job that the text of a Spec describes.
 	Build func(text json.RawMessage) (jobs.Job, error)
 	// Complete checks the written text of a job and returns the text of its Spec, or a *SpecError.
@@ -76,29 +78,19 @@ type Operations struct {
 
 	mu    sync.Mutex
 	heard storage.ControlState // the last one read; valid while its generation is current
-	table []jobs.Job           // of the configuration
 }
 
 // New returns Operations with these options.
 func New(o Options) *Operations {
-	return &Operations{options: o, table: o.Jobs}
-}
-
-// SetJobs replaces the jobs of the configuration.
-func (o *Operations) SetJobs(jobs []jobs.Job) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.table = jobs
+	return &Operations{options: o}
 }
 
 // configured returns the job of that name of the configuration.
 func (o *Operations) configured(name string) (jobs.Job, bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if i := slices.IndexFunc(o.table, func(j jobs.Job) bool { return j.Name == name }); i >= 0 {
-		return o.table[i], true
+	if o.options.Configured == nil {
+		return jobs.Job{}, false
 	}
-	return jobs.Job{}, false
+	return o.options.Configured(name)
 }
 
 // action sets the defaults of the action, and refuses invalid ones. The proof is that of the

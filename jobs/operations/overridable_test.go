@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/explain"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -50,7 +51,8 @@ func TestTriggersAreCheckedBeforeTheStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := New(Options{Registry: registry, Control: &controlOfProof{},
-		Jobs: []jobs.Job{{Name: "j", Handler: "work", Overridable: []string{"rows"}}}})
+		Configured: explain.TableOf([]jobs.Job{{Name: "j", Handler: "work",
+			Overridable: []string{"rows"}}}).Job})
 	for params, reached := range map[string]bool{`{"rows": 1}`: true, `{"command": ["sh"]}`: false} {
 		_, err := o.TriggerBy(t.Context(), storage.Action{Actor: "tom"},
 			storage.TriggerRequest{Job: "j", Params: json.RawMessage(params)},
