@@ -39,6 +39,7 @@ func TestJSON(t *testing.T) {
 		{"search", "/api/v1/search?q=rollup"},
 		{"run", "/api/v1/runs/" + id(10).String()},
 		{"replicas", "/api/v1/replicas"},
+		{"databases", "/api/v1/databases"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -49,6 +50,9 @@ func TestJSON(t *testing.T) {
 			h.jobs[0].Last = &h.runs[len(h.runs)-3]
 			if c.name == "agenda" {
 				o = withUpcoming(o)
+			}
+			if c.name == "databases" {
+				o = withDatabases(o)
 			}
 			for i := range h.runs {
 				if h.runs[i].ID == id(10) {

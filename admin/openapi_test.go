@@ -234,6 +234,8 @@ func describedOperations() map[string]operation {
 					"minimum": 1, "maximum": storage.MaxBackfillParallel, "default": 1}}}},
 		"GET /api/v1/replicas": {summary: "Live replicas, and those that ended in the last hour.",
 			answer: reflect.TypeFor[[]Replica]()},
+		"GET /api/v1/databases": {summary: "The databases in which jobs have their tables, as " +
+			"the live replicas see them.", answer: reflect.TypeFor[[]Database]()},
 		"GET /api/v1/memcached": {summary: "The memcached servers, as this replica sees them.",
 			answer: reflect.TypeFor[MemcachedView]()},
 		"GET /api/v1/pauses": {summary: "The active pauses.",

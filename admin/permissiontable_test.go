@@ -110,6 +110,7 @@ func expectedNeeds() map[string]expectedNeed {
 		"GET /api/v1/runs/{id}/attempts/{attempt}": {"view", "run"},
 		"GET /api/v1/search":                       {"view", "everything"},
 		"GET /api/v1/replicas":                     {"view", "everything"},
+		"GET /api/v1/databases":                    {"view", "everything"},
 		"GET /api/v1/backfills":                    {"view", "backfills"},
 		"GET /api/v1/backfills/{id}":               {"view", "backfill"},
 		"GET /api/v1/jobs/{name}/backfill":         {"view", "job"},

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
@@ -13,8 +14,8 @@ func (s probes) healthz(w http.ResponseWriter, _ *http.Request) {
 	pages.WritePlain(w, http.StatusOK, "ok")
 }
 
-// readyz reports whether this replica can start runs, or why not. The reason may name servers, so
-// only known identities get it.
+// readyz reports whether this replica can start runs, or why not, and the databases of jobs. Only
+// known identities get reasons and databases, because they may name servers.
 func (s probes) readyz(w http.ResponseWriter, r *http.Request) {
 	if err := s.Local.CheckReady(r.Context()); err != nil {
 		line := "not ready"
@@ -24,7 +25,29 @@ func (s probes) readyz(w http.ResponseWriter, r *http.Request) {
 		pages.WritePlain(w, http.StatusServiceUnavailable, line)
 		return
 	}
-	pages.WritePlain(w, http.StatusOK, "ready")
+	text := "ready"
+	if _, known := s.Guard.Identify(r); known && s.Local.Databases != nil {
+		text += databaseLines(s.Local.Databases())
+	}
+	pages.WritePlain(w, http.StatusOK, text)
+}
+
+// databaseLines returns a line for each database. A replica is ready also while one of them is
+// unavailable, because only its jobs do not start.
+func databaseLines(databases []JobDatabase) string {
+	var lines strings.Builder
+	for _, d := range databases {
+		lines.WriteString("\ndatabase " + d.Name + ": ")
+		switch {
+		case d.Err != nil:
+			lines.WriteString("unavailable: " + words.OneLine(d.Err.Error(), 300))
+		case d.Since.IsZero():
+			lines.WriteString("unknown")
+		default:
+			lines.WriteString("available")
+		}
+	}
+	return lines.String()
 }
 
 // metrics serves Prometheus. It contains names of jobs and resources, so it requires an identity.

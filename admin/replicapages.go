@@ -24,6 +24,16 @@ func (s clusterPages) replicasJSON(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
+func (s clusterPages) databasesJSON(w http.ResponseWriter, r *http.Request) {
+	pages.Answer(s.Site, w, r, func(ctx context.Context) ([]Database, error) {
+		if err := param.Only(r); err != nil {
+			return nil, err
+		}
+		p, err := s.reader.Snapshot(ctx)
+		return cluster.DatabasesOf(p.Replicas), err
+	})
+}
+
 func (s clusterPages) replicasPage(w http.ResponseWriter, r *http.Request) {
 	if err := param.Only(r, "refresh"); err != nil {
 		s.Refuse(w, r, http.StatusBadRequest, err.Error())
@@ -33,7 +43,7 @@ func (s clusterPages) replicasPage(w http.ResponseWriter, r *http.Request) {
 		Template: "replicas.html", Section: "/replicas", Title: "Replicas", Live: true,
 		Topics: []storage.Topic{storage.TopicReplicas, storage.TopicRuns, storage.TopicJobs},
 		Load: func(ctx context.Context, p cluster.Snapshot) (v replicasView, err error) {
-			v.Drift = p.Drift
+			v.Drift, v.Databases = p.Drift, cluster.DatabasesOf(p.Replicas)
 			v.Replicas, err = s.reader.BusyReplicas(ctx, p)
 			return v, err
 		},
@@ -47,6 +57,7 @@ func (s clusterPages) replicasPage(w http.ResponseWriter, r *http.Request) {
 type replicasView struct {
 	Replicas  []Replica
 	Drift     []storage.JobDrift // jobs whose definitions differ between live replicas
+	Databases []Database
 	Memcached *MemcachedView
 	ServedBy  cluster.ServedBy
 }

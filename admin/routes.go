@@ -123,6 +123,7 @@ func (s *Server) routes() []route {
 		{"POST", "/replicas/{session}/undrain", may(permission.Drain, nil), cluster.undrainPage},
 		{"GET", "/api/v1/overview", may(permission.View, nil), cluster.overviewJSON},
 		{"GET", "/api/v1/status", may(permission.View, nil), cluster.statusJSON},
+		{"GET", "/api/v1/databases", may(permission.View, nil), cluster.databasesJSON},
 		{"GET", "/api/v1/locks", may(permission.View, nil), lock.locksJSON},
 		{"GET", "/api/v1/locks/tree", may(permission.View, nil), lock.lockTreeJSON},
 		{"GET", "/api/v1/locks/timeline", may(permission.View, nil), lock.timelineJSON},

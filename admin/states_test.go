@@ -66,6 +66,18 @@ func calm() Options {
 	return options(h)
 }
 
+// withDatabases adds databases of jobs, one of which is down for one replica.
+func withDatabases(o Options) Options {
+	replicas := o.Store.(*history).replicas
+	replicas[0].Databases = []storage.DatabaseState{
+		{Name: "marts", Since: noon.Add(-time.Hour)}, {Name: "warehouse",
+			Since: noon.Add(-time.Hour)}}
+	replicas[1].Databases = []storage.DatabaseState{
+		{Name: "marts"}, {Name: "warehouse", Error: "dial tcp 10.0.0.9:5432: connection refused",
+			Since: noon.Add(-5 * time.Minute)}}
+	return o
+}
+
 // contention is a cluster in which one run holds a table for which others wait, one replica has
 // died and one is late.
 func contention() Options {

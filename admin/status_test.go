@@ -131,10 +131,11 @@ func TestViewAnswersLikeTheAPI(t *testing.T) {
 	}
 	attempt := run.Attempts[0].Attempt
 	for path, read := range map[string]func() (any, error){
-		"/api/v1/status":   func() (any, error) { return v.Overview(ctx).Status, nil },
-		"/api/v1/jobs":     func() (any, error) { return v.Jobs(ctx) },
-		"/api/v1/locks":    func() (any, error) { return v.Locks(ctx) },
-		"/api/v1/replicas": func() (any, error) { return v.Replicas(ctx) },
+		"/api/v1/status":    func() (any, error) { return v.Overview(ctx).Status, nil },
+		"/api/v1/jobs":      func() (any, error) { return v.Jobs(ctx) },
+		"/api/v1/locks":     func() (any, error) { return v.Locks(ctx) },
+		"/api/v1/replicas":  func() (any, error) { return v.Replicas(ctx) },
+		"/api/v1/databases": func() (any, error) { return v.Databases(ctx) },
 		"/api/v1/runs": func() (any, error) {
 			return v.Runs(ctx, storage.RunFilter{Limit: defaultRuns})
 		},

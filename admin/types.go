@@ -23,8 +23,12 @@ type (
 	ScheduledFiring = cluster.ScheduledFiring
 	// Memcached reports the health of the memcached servers. *memcached.Watch implements it.
 	Memcached = cluster.Memcached
-	// JobDatabase is a database in which jobs have their tables.
+	// JobDatabase is a database in which jobs have their tables, as one replica sees it.
 	JobDatabase = cluster.JobDatabase
+	// Database is a database in which jobs have their tables, as all live replicas see it.
+	Database = cluster.Database
+	// DatabaseView is a Database as one replica sees it.
+	DatabaseView = cluster.DatabaseView
 	// MemcachedView is the memcached servers as one replica sees them.
 	MemcachedView = cluster.MemcachedView
 )

@@ -94,6 +94,12 @@ func (v *View) Replicas(ctx context.Context) ([]Replica, error) {
 	return v.reader.BusyReplicas(ctx, snap)
 }
 
+// Databases returns the databases of jobs as the live replicas see them, by name.
+func (v *View) Databases(ctx context.Context) ([]Database, error) {
+	snap, err := v.reader.Snapshot(ctx)
+	return cluster.DatabasesOf(snap.Replicas), err
+}
+
 // Runs returns runs without output, newest first.
 func (v *View) Runs(ctx context.Context, f storage.RunFilter) ([]storage.Record, error) {
 	return v.reader.Runs(ctx, f)
@@ -127,7 +133,8 @@ func (v *View) Audit(ctx context.Context, f storage.AuditFilter) ([]storage.Audi
 	return audited(ctx, v.reader.ops, f)
 }
 
-// Undelivered returns failed deliveries, newest first; none if the store has no deliveries.
+// Undelivered returns failed deliveries, newest first; none if the store does not support webhooks
+// (storage.Outbox).
 func (v *View) Undelivered(ctx context.Context,
 	f storage.UndeliveredFilter) ([]storage.Undelivered, error) {
 	list, _, err := v.reader.undelivered(ctx, f)

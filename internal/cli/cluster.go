@@ -27,6 +27,7 @@ type state interface {
 	Jobs(ctx context.Context) ([]admin.Job, error)
 	Locks(ctx context.Context) ([]admin.Lock, error)
 	Replicas(ctx context.Context) ([]admin.Replica, error)
+	Databases(ctx context.Context) ([]admin.Database, error)
 	Pauses(ctx context.Context) ([]storage.Pause, error)
 }
 

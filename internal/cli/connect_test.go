@@ -202,6 +202,7 @@ func TestQuestionsToAServer(t *testing.T) {
 		{"runs", "--state", "asleep"}, {"runs", "-n", "0"}, {"runs", "--job", "nightyl"},
 		{"logs", ended}, {"logs", "-f", ended}, {"logs", unknown}, {"logs", ended, "-o", "json"},
 		{"locks"}, {"locks", "-o", "json"}, {"replicas"}, {"replicas", "-o", "wide"},
+		{"databases"}, {"databases", "-o", "json"},
 		{"status"}, {"status", "-o", "json"}, {"status", "now"}, {"webhooks"}, {"pauses"},
 		{"explain", "nightly", "2026-03-29T00:00:00Z"},
 		{"explain", "nightly", "2026-03-29T00:00:00Z", "-o", "json"},

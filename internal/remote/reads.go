@@ -93,6 +93,11 @@ func (c *Client) Replicas(ctx context.Context) ([]admin.Replica, error) {
 	return get[[]admin.Replica](ctx, c, "replicas")
 }
 
+// Databases returns the databases of jobs as the live replicas see them, by name.
+func (c *Client) Databases(ctx context.Context) ([]admin.Database, error) {
+	return get[[]admin.Database](ctx, c, "databases")
+}
+
 // Runs returns runs without output, newest first. Of the filter it uses Job, States, Replica, From,
 // Until and Limit.
 func (c *Client) Runs(ctx context.Context, f storage.RunFilter) ([]storage.Record, error) {

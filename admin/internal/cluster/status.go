@@ -29,7 +29,7 @@ type Evidence struct {
 	StoreError string // why the store did not answer; "" if it did
 	ServedBy   ServedBy
 	Memcached  *MemcachedView // nil without memcached
-	Databases  []JobDatabase  // of jobs, by name
+	Databases  []JobDatabase  // of jobs, by name, as the replica that answers sees them
 	Rules      Rules
 	// SlowedSignIns are users whose sign-ins are slowed, as far as the viewer may know them.
 	SlowedSignIns []SlowedSignIns

@@ -28,7 +28,7 @@ func statusParts(e Evidence) []StatusPart {
 	if e.Memcached != nil {
 		parts = append(parts, memcachedPart(e.Memcached.Servers))
 	}
-	for _, d := range e.Databases {
+	for _, d := range e.databases() {
 		parts = append(parts, databasePart(d))
 	}
 	return parts
