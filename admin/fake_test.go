@@ -393,13 +393,22 @@ func (h *history) WaitSummaries(_ context.Context, from,
 	return storage.MergeWaitSummaries(found), h.err
 }
 
-func (h *history) Histogram(_ context.Context, from,
-	until time.Time) ([]storage.Quarter, error) {
+func (h *history) Histogram(_ context.Context, from, until time.Time,
+	part time.Duration) ([]storage.Quarter, error) {
 	var found []storage.Quarter
 	for _, q := range h.quarters {
-		if !q.From.Before(from) && q.From.Before(until) {
-			found = append(found, q)
+		if q.From.Before(from) || !q.From.Before(until) {
+			continue
 		}
+		at := from.Add(q.From.Sub(from) / part * part)
+		if n := len(found); n == 0 || !found[n-1].From.Equal(at) {
+			found = append(found, storage.Quarter{From: at, Runs: make(map[jobs.State]int)})
+		}
+		last := &found[len(found)-1]
+		for state, n := range q.Runs {
+			last.Runs[state] += n
+		}
+		last.Delays.Add(q.Delays)
 	}
 	return found, h.err
 }

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
@@ -66,8 +65,8 @@ func (s runPages) gridPage(w http.ResponseWriter, r *http.Request) {
 			if err != nil {
 				return g, err
 			}
-			if g.Groups, err = s.reader.Store.Groups(ctx); err != nil {
-				return g, fmt.Errorf("groups: %w", err)
+			if g.Groups, err = s.reader.Groups(ctx, snap.Now); err != nil {
+				return g, err
 			}
 			g.Filter = grid.Filter{Text: filter.Text, Group: filter.Group, Span: p.Get("span"),
 				Until: p.Get("until")}

@@ -14,9 +14,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// maxCounted is the longest time whose runs a page counts. Its quarters of an hour are about 5,000
-// rows of the store.
-const maxCounted = 7*24*time.Hour + 2*storage.QuarterLength
+// maxCounted is the longest time whose runs a page counts.
+const maxCounted = storage.MaxHistogram
 
 // runCounts are the runs that were created within a time, by state.
 type runCounts struct {
@@ -57,7 +56,7 @@ func (r *reader) runCounts(ctx context.Context, f storage.RunFilter,
 		return nil, err
 	}
 	c := &runCounts{byState: make(map[jobs.State]int), atLeast: len(active) == storage.MaxBatch,
-		histogram: charts.NewHistogram(h.Stored(), now)}
+		histogram: charts.NewHistogram(h.Stored(), h.Part(), until, now)}
 	c.histogram.Title, c.histogram.Path = "Ended runs over time", ""
 	for _, q := range h.Quarters {
 		for state, n := range q.Runs {
@@ -70,15 +69,21 @@ func (r *reader) runCounts(ctx context.Context, f storage.RunFilter,
 	return c, nil
 }
 
-// of returns the number of runs in one of the states, or in any if there are none.
-func (c *runCounts) of(states []jobs.State) string {
-	runs, atLeast := 0, false
+// number returns the number of runs in one of the states, or in any if there are none. If atLeast
+// is true, there are more.
+func (c *runCounts) number(states []jobs.State) (runs int, atLeast bool) {
 	for state, n := range c.byState {
 		if len(states) == 0 || slices.Contains(states, state) {
 			runs += n
 			atLeast = atLeast || c.atLeast && !state.Final()
 		}
 	}
+	return runs, atLeast
+}
+
+// of returns the number of runs in one of the states, or in any if there are none, in words.
+func (c *runCounts) of(states []jobs.State) string {
+	runs, atLeast := c.number(states)
 	if atLeast {
 		return fmt.Sprintf("%d+", runs)
 	}

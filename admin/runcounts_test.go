@@ -52,12 +52,25 @@ func TestTabsCountRuns(t *testing.T) {
 	}
 }
 
-// TestColumnsLeadToTheirRuns checks the charts of a week, whose columns are several quarters. Each
-// column must lead to the time of its runs, and together they must have all runs.
+// TestColumnsLeadToTheirRuns checks the charts of a week and of a month, whose columns are several
+// quarters. Each column must lead to the time of its runs, and together they must have all runs.
 func TestColumnsLeadToTheirRuns(t *testing.T) {
+	for _, days := range []int{7, 30} {
+		testColumns(t, days, "", 8*102+1) // the running run is not in the charts
+		// the last column is shorter, and does not lead to later runs
+		testColumns(t, days, "&until=2026-03-14T02%3A00%3A00Z", 3*102)
+	}
+}
+
+func testColumns(t *testing.T, days int, until string, want int) {
+	t.Helper()
 	handler := newServer(t, countedRuns()).Handler()
-	from := storage.QuarterOf(noon.Add(-7 * 24 * time.Hour))
-	body := get(t, handler, "/runs?from="+url.QueryEscape(from.Format(time.RFC3339))).Body.String()
+	from := storage.QuarterOf(noon.Add(-time.Duration(days) * 24 * time.Hour))
+	address := "/runs?from=" + url.QueryEscape(from.Format(time.RFC3339)) + until
+	body := get(t, handler, address).Body.String()
+	if !regexp.MustCompile(`data-day>Mar \d+ 00:00</text>`).MatchString(body) {
+		t.Errorf("the axis of %s has no days", address)
+	}
 	link := regexp.MustCompile(`<a href="(/runs\?from=[^"]*)" class="ended"`)
 	total := 0
 	for _, match := range link.FindAllStringSubmatch(body, -1) {
@@ -73,7 +86,7 @@ func TestColumnsLeadToTheirRuns(t *testing.T) {
 		}
 		total += all
 	}
-	if want := 8*102 + 1; total != want { // the running run is not in the charts
-		t.Errorf("the columns lead to %d runs, want %d", total, want)
+	if total != want {
+		t.Errorf("the columns of %s lead to %d runs, want %d", address, total, want)
 	}
 }

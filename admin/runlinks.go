@@ -77,7 +77,8 @@ func timeSpans(p param.Set, now, from, until time.Time) []runLink {
 	for _, span := range []struct {
 		name   string
 		length time.Duration
-	}{{"Last hour", time.Hour}, {"24 h", 24 * time.Hour}, {"7 days", 7 * 24 * time.Hour}} {
+	}{{"Last hour", time.Hour}, {"24 h", 24 * time.Hour}, {"7 days", 7 * 24 * time.Hour},
+		{"30 days", 30 * 24 * time.Hour}} {
 		// the beginning of a quarter of an hour, because runs are counted by quarters
 		begin := storage.QuarterOf(now.Add(-span.length))
 		// a page that has been open for a while still shows about this range

@@ -314,10 +314,10 @@ func (s *store) WaitSummaries(ctx context.Context, from time.Time, until time.Ti
 	return s.inner.WaitSummaries(ctx, from, until)
 }
 
-func (s *store) Histogram(ctx context.Context, from time.Time, until time.Time) (
-	_ []storage.Quarter, err error) {
+func (s *store) Histogram(ctx context.Context, from time.Time, until time.Time,
+	part time.Duration) (_ []storage.Quarter, err error) {
 	defer s.timed("histogram", time.Now(), &err)
-	return s.inner.Histogram(ctx, from, until)
+	return s.inner.Histogram(ctx, from, until, part)
 }
 
 func (s *store) Cancel(ctx context.Context, a storage.Action, run uuid.UUID) (

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -18,7 +19,7 @@ import (
 func (s *harness) ended(store *Store) map[jobs.State]int {
 	s.t.Helper()
 	quarters, err := store.Histogram(s.t.Context(), time.Now().Add(-time.Hour),
-		time.Now().Add(time.Hour))
+		time.Now().Add(time.Hour), storage.QuarterLength)
 	if err != nil {
 		s.t.Error(err)
 	}
@@ -131,6 +132,28 @@ func TestTalliesOfConcurrentFinishes(t *testing.T) {
 	}
 }
 
+// A part of a histogram has the runs of its quarters of an hour, those of tally_changes too.
+func TestHistogramInParts(t *testing.T) {
+	s := newHarness(t)
+	s.exec(`INSERT INTO holdfast.tallies VALUES
+    ('2026-01-05 09:45Z', 'succeeded', 0, 1000), ('2026-01-05 10:00Z', 'succeeded', 0, 1),
+    ('2026-01-05 11:45Z', 'succeeded', 0, 2), ('2026-01-05 11:45Z', 'skipped', -1, 3),
+    ('2026-01-05 12:00Z', 'succeeded', 4, 5), ('2026-01-05 15:45Z', 'failed', 4, 6),
+    ('2026-01-05 16:00Z', 'succeeded', 0, 1000)`)
+	s.exec(`INSERT INTO holdfast.tally_changes VALUES ('2026-01-05 11:30Z', 'succeeded', 15, 7)`)
+	at := func(hour int) time.Time { return time.Date(2026, 1, 5, hour, 0, 0, 0, time.UTC) }
+	got, err := s.a.Histogram(t.Context(), at(10), at(16), 2*time.Hour)
+	want := []storage.Quarter{
+		{From: at(10), Runs: map[jobs.State]int{jobs.Succeeded: 10, jobs.Skipped: 3},
+			Delays: storage.Delays{0: 3, 15: 7}},
+		{From: at(12), Runs: map[jobs.State]int{jobs.Succeeded: 5}, Delays: storage.Delays{4: 5}},
+		{From: at(14), Runs: map[jobs.State]int{jobs.Failed: 6}, Delays: storage.Delays{4: 6}},
+	}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v (%v), want %+v", got, err, want)
+	}
+}
+
 // The tallies of a month are read by their key.
 func TestPlansOfTallies(t *testing.T) {
 	s := newHarness(t)
@@ -140,7 +163,7 @@ SELECT timestamptz '2026-01-01' + n / 20 * interval '15 minutes', 'succeeded', n
 	s.exec("VACUUM ANALYZE")
 	for name, plan := range map[string]string{
 		"readTallies": s.plan("SELECT", strings.NewReplacer("$1", "'2026-03-01'", "$2",
-			"'2026-03-02'").Replace(readTallies)),
+			"'2026-03-02'", "$3", "7200").Replace(readTallies)),
 		"foldTallies":  s.plan(beginPipeline, foldTallies),
 		"pruneTallies": s.plan(beginPipeline, pruneTallies),
 	} {

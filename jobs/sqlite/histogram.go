@@ -9,12 +9,15 @@ import (
 )
 
 const readTallies = `
-SELECT quarter, state, delay, runs FROM holdfast_tallies WHERE quarter >= ?1 AND quarter < ?2`
+SELECT ?1 + (quarter - ?1) / ?3 * ?3 AS part, state, delay, sum(runs) FROM holdfast_tallies
+WHERE quarter >= ?1 AND quarter < ?2 GROUP BY part, state, delay`
 
-// Histogram returns the numbers of ended runs by quarter of an hour.
-func (s *Store) Histogram(ctx context.Context, from, until time.Time) ([]storage.Quarter, error) {
+// Histogram returns the numbers of ended runs for each part of the time between from and until.
+func (s *Store) Histogram(ctx context.Context, from, until time.Time,
+	part time.Duration) ([]storage.Quarter, error) {
 	var parts []storage.Tallied
-	args := []any{micros(from), micros(storage.HistogramEnd(from, until))}
+	args := []any{micros(storage.HistogramStart(from)),
+		micros(storage.HistogramEnd(from, until)), part.Microseconds()}
 	err := each(ctx, s.readers, readTallies, args, func(rows *sql.Rows) error {
 		var p storage.Tallied
 		var quarter int64

@@ -10,13 +10,15 @@ import (
 
 // Histograms counts ended runs by time.
 type Histograms interface {
-	// Histogram returns the numbers of ended runs for each quarter of an hour that begins at from
-	// or later and before until, the oldest first. It leaves out quarters of which no run has
-	// ended. It reads only until HistogramEnd.
+	// Histogram returns the numbers of ended runs for parts of the time between from and until, the
+	// oldest first. The first part begins with the first quarter of an hour that begins at from or
+	// later. Each part has the given length, which is a multiple of QuarterLength. The last part
+	// has the runs of the quarters that begin before until. Histogram leaves out a part if none of
+	// the runs that were created in it has ended. It reads only until HistogramEnd.
 	//
 	// A run counts for the quarter in which it was created. It counts as soon as the transaction
 	// that gives it its final state has committed.
-	Histogram(ctx context.Context, from, until time.Time) ([]Quarter, error)
+	Histogram(ctx context.Context, from, until time.Time, part time.Duration) ([]Quarter, error)
 }
 
 // QuarterLength is the length of a Quarter. Quarters begin at :00, :15, :30 and :45 in UTC.
@@ -25,8 +27,8 @@ const QuarterLength = 15 * time.Minute
 // MaxHistogram is the longest time that Histogram reads.
 const MaxHistogram = 31 * 24 * time.Hour
 
-// HistogramEnd returns the end of the time that Histogram reads: until, but at most MaxHistogram
-// after from.
+// HistogramEnd returns the end of the time that Histogram reads: the time until, or MaxHistogram
+// after the time from if that is earlier.
 func HistogramEnd(from, until time.Time) time.Time {
 	if last := from.Add(MaxHistogram); until.After(last) {
 		return last
@@ -34,7 +36,17 @@ func HistogramEnd(from, until time.Time) time.Time {
 	return until
 }
 
-// Quarter counts the ended runs that were created within a quarter of an hour.
+// HistogramStart returns the beginning of the first part that Histogram returns: from, or the
+// beginning of the next quarter of an hour.
+func HistogramStart(from time.Time) time.Time {
+	if start := QuarterOf(from); start.Equal(from) {
+		return start
+	}
+	return QuarterOf(from).Add(QuarterLength)
+}
+
+// Quarter counts the ended runs that were created within a quarter of an hour, or within several
+// that follow each other.
 type Quarter struct {
 	From   time.Time          // its beginning, in UTC
 	Runs   map[jobs.State]int // by final state; states without runs are not included
@@ -88,10 +100,10 @@ func (d *Delays) Add(others Delays) {
 	}
 }
 
-// Percentile returns a bound for the start delays of that percentage of the runs, those with the
-// shortest delays. It takes the bucket of the longest of these delays, and returns its upper bound.
-// The last bucket has no upper bound: then Percentile returns its lower bound, and above is true.
-// Without runs the bound is 0.
+// Percentile returns a bound: the start delays of at least that percentage of the runs are below
+// it. The bound is the end of the bucket that has the longest of these delays. The last bucket has
+// no upper bound: then Percentile returns its lower bound, and above is true. Without runs the
+// bound is 0.
 func (d Delays) Percentile(percent int) (bound time.Duration, above bool) {
 	bounds := DelayBounds()
 	rank, seen := (d.Runs()*percent+99)/100, 0
@@ -107,7 +119,7 @@ func (d Delays) Percentile(percent int) (bound time.Duration, above bool) {
 }
 
 // Tallied is a number of runs of one quarter, state and bucket of start delays, as stores keep it
-// in the table tallies. The type Tally is another count.
+// in the table tallies. Quarter may also be a part of a histogram. The type Tally is another count.
 type Tallied struct {
 	Quarter time.Time
 	State   jobs.State

@@ -11,14 +11,15 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// Histogram shows runs by time in three charts. A column is a quarter of an hour, or several if the
-// time is long.
+// Histogram shows runs by time in three charts. A column is a part of the time: a quarter of an
+// hour, or several if the time is long.
 type Histogram struct {
 	Now                        time.Time
 	Title                      string
 	Path                       string // of a list with more runs, or ""
 	Runs, Unsuccessful, Delays HistogramChart
-	Hours                      []HistogramHour // those with runs, the oldest first
+	// those with runs, the oldest first; parts if they are longer than an hour
+	Hours []HistogramHour
 }
 
 // HistogramChart has one column for each part of the time.
@@ -66,16 +67,18 @@ const (
 	maxHistogramColumns = 96
 )
 
-// columns are equal parts of the time of a histogram, the oldest first.
+// columns are equal parts of the time of a histogram, the oldest first. The last part may be
+// shorter.
 type columns struct {
 	parts  []storage.Quarter // each of the length
 	length time.Duration
+	until  time.Time // the end of the last part
 }
 
-// newColumns joins quarters of an hour that follow each other, so that there are not too many.
-func newColumns(quarters []storage.Quarter) columns {
+// newColumns joins parts that follow each other, so that there are not too many.
+func newColumns(quarters []storage.Quarter, part time.Duration, until time.Time) columns {
 	each := (len(quarters) + maxHistogramColumns - 1) / maxHistogramColumns
-	c := columns{length: time.Duration(each) * storage.QuarterLength}
+	c := columns{length: time.Duration(each) * part, until: until}
 	for ; len(quarters) > 0; quarters = quarters[min(each, len(quarters)):] {
 		part := storage.Quarter{From: quarters[0].From, Runs: make(map[jobs.State]int)}
 		for _, q := range quarters[:min(each, len(quarters))] {
@@ -87,6 +90,16 @@ func newColumns(quarters []storage.Quarter) columns {
 		c.parts = append(c.parts, part)
 	}
 	return c
+}
+
+// lengthOf returns the length of the part that begins at from.
+func (c columns) lengthOf(from time.Time) time.Duration {
+	return min(c.length, c.until.Sub(from))
+}
+
+// path returns the address of the runs with the outcome in the part that begins at from.
+func (c columns) path(o outcome, from time.Time) string {
+	return o.path(from, c.lengthOf(from))
 }
 
 // outcome is a group of final states that a histogram shows as one.
@@ -133,19 +146,19 @@ func (o outcome) path(from time.Time, length time.Duration) string {
 	return param.RunsPath(o.states, from, from.Add(length))
 }
 
-// NewHistogram draws quarters of an hour that follow each other without a gap. It returns nil if
-// there are none.
-func NewHistogram(quarters []storage.Quarter, now time.Time) *Histogram {
+// NewHistogram draws parts of a time that follow each other without a gap. Each has the length
+// part, or it ends earlier with the time, at until. NewHistogram returns nil if there are none.
+func NewHistogram(quarters []storage.Quarter, part time.Duration,
+	until, now time.Time) *Histogram {
 	if len(quarters) == 0 {
 		return nil
 	}
 	from := quarters[0].From
-	until := quarters[len(quarters)-1].From.Add(storage.QuarterLength)
-	c := newColumns(quarters)
+	c := newColumns(quarters, part, until)
 	h := &Histogram{
 		Now: now, Title: "Last 24 h", Path: "/runs", Runs: runsChart(c),
 		Unsuccessful: unsuccessfulChart(c), Delays: delaysChart(c),
-		Hours: histogramHours(quarters),
+		Hours: histogramHours(quarters, part, until),
 	}
 	h.Runs.Ticks = ticksEvery(histogramStep(until.Sub(from)), from, until)
 	for _, c := range []*HistogramChart{&h.Runs, &h.Unsuccessful, &h.Delays} {
@@ -163,8 +176,10 @@ func histogramStep(length time.Duration) time.Duration {
 		return 2 * time.Hour
 	case length <= 25*time.Hour:
 		return 6 * time.Hour
+	case length <= 8*24*time.Hour:
+		return 48 * time.Hour
 	}
-	return 48 * time.Hour
+	return 7 * 24 * time.Hour
 }
 
 // histogramBar returns the bar of the i-th of n columns, without height.
@@ -180,7 +195,7 @@ func barLength(runs, most, full int) int {
 
 // title begins the description of a column with its time.
 func (c columns) title(from time.Time, text string) string {
-	return fmt.Sprintf("%s, %s: %s", words.UTC(from), words.Span(c.length), text)
+	return fmt.Sprintf("%s, %s: %s", words.UTC(from), words.Span(c.lengthOf(from)), text)
 }
 
 // largest returns the largest number of runs of one part, and of all.
@@ -206,7 +221,7 @@ func runsChart(cols columns) HistogramChart {
 			continue
 		}
 		b := histogramBar(i, len(cols.parts))
-		b.Class, b.Path = o.class, o.path(q.From, cols.length)
+		b.Class, b.Path = o.class, cols.path(o, q.From)
 		b.Title = cols.title(q.From, outcomeCounts(q))
 		b.H = barLength(runs, most, HistogramHeight)
 		b.Y, b.ReachH = c.LineY-b.H, HistogramHeight
@@ -245,7 +260,7 @@ func unsuccessfulChart(cols columns) HistogramChart {
 				continue
 			}
 			b := histogramBar(i, len(cols.parts))
-			b.Class, b.Path = o.class, o.path(q.From, cols.length)
+			b.Class, b.Path = o.class, cols.path(o, q.From)
 			b.Title = cols.title(q.From, fmt.Sprintf("%d %s", runs, o.word))
 			b.H = barLength(runs, most, c.LineY)
 			b.ReachH = c.LineY
@@ -273,7 +288,7 @@ func delaysChart(cols columns) HistogramChart {
 			c.Words = "highest: " + text
 		}
 		b := histogramBar(i, len(cols.parts))
-		b.Class, b.Path = "delay", endedOutcome().path(q.From, cols.length)
+		b.Class, b.Path = "delay", cols.path(endedOutcome(), q.From)
 		b.Title = cols.title(q.From, text)
 		b.H = (bucket + 1) * HistogramHeight / len(q.Delays)
 		b.Y, b.ReachH = c.LineY-b.H, HistogramHeight
@@ -295,15 +310,17 @@ func delayWords(d storage.Delays) (text string, bucket int) {
 	return "at most " + words.Took(bound), storage.DelayBucket(bound) - 1
 }
 
-// histogramHours adds up the quarters of each hour that has runs.
-func histogramHours(quarters []storage.Quarter) (hours []HistogramHour) {
-	const perHour = 4
+// histogramHours adds up the parts of each hour that has runs.
+func histogramHours(quarters []storage.Quarter, part time.Duration,
+	until time.Time) (hours []HistogramHour) {
+	perHour := max(1, int(time.Hour/part))
 	for ; len(quarters) > 0; quarters = quarters[min(perHour, len(quarters)):] {
 		hour := quarters[:min(perHour, len(quarters))]
 		if _, all := largest(hour, endedOutcome()); all == 0 {
 			continue
 		}
-		from, length := hour[0].From, time.Duration(len(hour))*storage.QuarterLength
+		from := hour[0].From
+		length := min(time.Duration(len(hour))*part, until.Sub(from))
 		count := func(o outcome) HistogramCount {
 			_, runs := largest(hour, o)
 			return HistogramCount{runs, o.path(from, length)}

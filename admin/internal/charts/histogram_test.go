@@ -18,12 +18,16 @@ func quartersOf(runs ...map[jobs.State]int) (quarters []storage.Quarter) {
 	return quarters
 }
 
+// end is the end of the last of these quarters.
+func end() time.Time { return storage.QuarterOf(noon).Add(storage.QuarterLength) }
+
 // Failed runs are above the axis and skipped runs below it, on one scale. A single run among many
 // has a bar of 3 pixels.
 func TestFailedAndSkippedRunsAreOnTwoSides(t *testing.T) {
 	c := NewHistogram(quartersOf(
 		map[jobs.State]int{jobs.Failed: 1, jobs.Lost: 1, jobs.Skipped: 200, jobs.Succeeded: 5},
-		map[jobs.State]int{jobs.Succeeded: 5}, map[jobs.State]int{jobs.Missed: 100}), noon)
+		map[jobs.State]int{jobs.Succeeded: 5}, map[jobs.State]int{jobs.Missed: 100}),
+		storage.QuarterLength, end(), noon)
 	want := []HistogramBar{{Y: 33, H: 3, Class: "failed"}, {Y: 36, H: 36, Class: "skipped"},
 		{Y: 36, H: 18, Class: "skipped"}}
 	bars := c.Unsuccessful.Bars
@@ -45,12 +49,12 @@ func TestHistogramIsAddedUpByHour(t *testing.T) {
 		map[jobs.State]int{jobs.Succeeded: 2, jobs.TimedOut: 1}, nil, nil, nil, nil,
 		map[jobs.State]int{jobs.Cancelled: 4})
 	quarters[0].Delays, quarters[3].Delays = storage.Delays{0: 1}, storage.Delays{6: 3}
-	hours := NewHistogram(quarters, noon).Hours
+	hours := NewHistogram(quarters, storage.QuarterLength, end(), noon).Hours
 	if len(hours) != 2 || hours[0].Succeeded.Runs != 3 || hours[0].Failed.Runs != 1 ||
 		hours[0].Delay != "at most 1.0 s" || hours[1].Cancelled.Runs != 4 || hours[1].Delay != "" {
 		t.Errorf("hours %+v", hours)
 	}
-	if NewHistogram(nil, noon) != nil {
+	if NewHistogram(nil, storage.QuarterLength, end(), noon) != nil {
 		t.Error("a histogram of nothing")
 	}
 }

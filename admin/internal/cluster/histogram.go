@@ -16,6 +16,8 @@ type Histogram struct {
 	From     time.Time `json:"from"`
 	Until    time.Time `json:"until"`
 	Quarters []Quarter `json:"quarters"` // all 96, the oldest first
+
+	part time.Duration // the length of each of the quarters
 }
 
 // Quarter counts the ended runs that were created in a quarter of an hour.
@@ -35,13 +37,14 @@ type Quarter struct {
 const usualDelay = 95
 
 // newHistogram returns a histogram, in which quarters that the store has not are empty.
-func newHistogram(from, until time.Time, stored []storage.Quarter) Histogram {
-	h := Histogram{From: from, Until: until, Quarters: []Quarter{}}
+func newHistogram(from, until time.Time, part time.Duration,
+	stored []storage.Quarter) Histogram {
+	h := Histogram{From: from, Until: until, Quarters: []Quarter{}, part: part}
 	byTime := make(map[time.Time]storage.Quarter, len(stored))
 	for _, q := range stored {
 		byTime[q.From] = q
 	}
-	for at := h.From; at.Before(h.Until); at = at.Add(storage.QuarterLength) {
+	for at := h.From; at.Before(h.Until); at = at.Add(part) {
 		q := Quarter{From: at, Runs: map[jobs.State]int{}}
 		if found, ok := byTime[at]; ok {
 			maps.Copy(q.Runs, found.Runs)
@@ -74,9 +77,25 @@ func (r *Reader) histogram(ctx context.Context, now time.Time) (Histogram, error
 
 // Histogram counts the runs between two times, which are the beginnings of quarters of an hour.
 func (r *Reader) Histogram(ctx context.Context, from, until time.Time) (Histogram, error) {
-	stored, err := r.Store.Histogram(ctx, from, until)
+	part := partOf(until.Sub(from))
+	stored, err := r.Store.Histogram(ctx, from, until, part)
 	if err != nil {
-		return newHistogram(from, until, nil), fmt.Errorf("histogram: %w", err)
+		return newHistogram(from, until, part, nil), fmt.Errorf("histogram: %w", err)
 	}
-	return newHistogram(from, until, stored), nil
+	return newHistogram(from, until, part, stored), nil
 }
+
+// partOf returns the length of the parts of a histogram, so that there are at most about a hundred
+// of them.
+func partOf(length time.Duration) time.Duration {
+	switch {
+	case length <= 25*time.Hour:
+		return storage.QuarterLength
+	case length <= 8*24*time.Hour:
+		return 2 * time.Hour
+	}
+	return 8 * time.Hour
+}
+
+// Part is the length of each part of the histogram.
+func (h Histogram) Part() time.Duration { return h.part }

@@ -58,14 +58,22 @@ func (o *Overview) Unsuccessful() (n int) {
 	return n
 }
 
-// Workers returns the number of workers of live replicas, and how many of them are busy, as of the
-// last heartbeats.
+// Workers returns the number of workers of live replicas, and how many of them run a run. It counts
+// the running runs, because the numbers of the last heartbeats are older than the list of runs.
 func (o *Overview) Workers() (workers Workers) {
+	live := make(map[string]bool, len(o.Replicas))
 	for _, r := range o.Replicas {
 		if r.Live() {
-			workers.Busy, workers.Total = workers.Busy+r.Busy, workers.Total+r.Workers
+			workers.Total += r.Workers
+			live[r.Name] = true
 		}
 	}
+	for _, run := range o.Running {
+		if live[run.Replica] {
+			workers.Busy++
+		}
+	}
+	workers.Busy = min(workers.Busy, workers.Total)
 	return workers
 }
 

@@ -18,6 +18,7 @@ type Reader struct {
 	upcoming func(from time.Time, n int) []ScheduledFiring // may be nil
 	tallies  *records.Cached[[]storage.Tally]              // of the last 24 h
 	known    *records.Cached[Facts]
+	groups   *records.Cached[[]storage.Group]
 	ops      *operations.Operations // may be nil
 }
 
@@ -31,7 +32,20 @@ func NewReader(store storage.History, lock *locks.Reader, ops *operations.Operat
 			return store.Tallies(ctx, now.Add(-lastDay))
 		})
 	r.known = records.NewCached(factsLifetime, r.facts)
+	r.groups = records.NewCached(records.CacheLifetime,
+		func(ctx context.Context, _ time.Time) ([]storage.Group, error) {
+			return store.Groups(ctx)
+		})
 	return r
+}
+
+// Groups returns the groups of jobs, for a filter. It is cached, because it reads all jobs.
+func (r *Reader) Groups(ctx context.Context, now time.Time) ([]storage.Group, error) {
+	groups, err := r.groups.Get(ctx, now)
+	if err != nil {
+		return nil, fmt.Errorf("groups: %w", err)
+	}
+	return groups, nil
 }
 
 // recentTallies counts the runs of the last 24 h that did not succeed.

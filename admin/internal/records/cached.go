@@ -2,6 +2,7 @@ package records
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -9,13 +10,18 @@ import (
 // request them every few seconds.
 const CacheLifetime = 15 * time.Second
 
+// renewTimeout bounds a query that no request waits for.
+const renewTimeout = 3 * time.Second
+
 // Cached caches the result of a query. It is safe for concurrent use, and only one caller at a time
 // queries the store.
 type Cached[T any] struct {
 	lifetime time.Duration
 	ask      func(ctx context.Context, now time.Time) (T, error)
 
-	turn   chan struct{} // of capacity one
+	turn chan struct{} // of capacity one; taken by the caller that queries
+
+	mu     sync.Mutex
 	answer T
 	at     time.Time // by the store's clock
 }
@@ -27,19 +33,59 @@ func NewCached[T any](lifetime time.Duration,
 }
 
 // Get returns a result that is at most the lifetime old at now, by the store's clock. The caller
-// must not change it.
+// must not change it. In the second half of the lifetime, Get also begins to query the next result.
+// So pages that are requested often do not wait for a query.
 func (a *Cached[T]) Get(ctx context.Context, now time.Time) (answer T, err error) {
+	answer, age, ok := a.cached(now)
+	if ok {
+		if age >= a.lifetime/2 {
+			a.renew(ctx, now)
+		}
+		return answer, nil
+	}
 	select {
 	case a.turn <- struct{}{}:
 		defer func() { <-a.turn }()
 	case <-ctx.Done():
 		return answer, ctx.Err()
 	}
-	if age := now.Sub(a.at); !a.at.IsZero() && age >= 0 && age < a.lifetime {
-		return a.answer, nil
+	if answer, _, ok = a.cached(now); ok { // another caller has queried it
+		return answer, nil
 	}
 	if answer, err = a.ask(ctx, now); err == nil {
-		a.answer, a.at = answer, now
+		a.put(answer, now)
 	}
 	return answer, err
+}
+
+// renew queries the next result in the background, unless another caller does. If the query fails,
+// the caller that finds no result queries again and gets the error.
+func (a *Cached[T]) renew(ctx context.Context, now time.Time) {
+	select {
+	case a.turn <- struct{}{}:
+	default:
+		return
+	}
+	go func() {
+		defer func() { <-a.turn }()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewTimeout)
+		defer cancel()
+		if answer, err := a.ask(ctx, now); err == nil {
+			a.put(answer, now)
+		}
+	}()
+}
+
+// cached returns the result and its age, and whether it can be used at now.
+func (a *Cached[T]) cached(now time.Time) (answer T, age time.Duration, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	age = now.Sub(a.at)
+	return a.answer, age, !a.at.IsZero() && age >= 0 && age < a.lifetime
+}
+
+func (a *Cached[T]) put(answer T, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.answer, a.at = answer, now
 }

@@ -43,7 +43,8 @@ const (
 
 // handlers returns the handlers of the test binary.
 func handlers() []jobs.Registration {
-	return []jobs.Registration{jobs.Handle("ledger", keepLedger)}
+	nothing := func(context.Context, *jobs.Run, struct{}) error { return nil }
+	return []jobs.Registration{jobs.Handle("ledger", keepLedger), jobs.Handle("nothing", nothing)}
 }
 
 // ledgerParams are the params of the handler "ledger": what a run does between its first and last

@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,57 +21,96 @@ import (
 )
 
 // The size of the history of TestLongHistory, unless the environment sets another. The pages are
-// designed for HOLDFAST_JOBS=10000 HOLDFAST_RUNS=10000000. HOLDFAST_HISTORY names a database that
-// the test keeps. The test fills it only if it has no runs.
+// designed for HOLDFAST_JOBS=10000 HOLDFAST_RUNS=10000000 HOLDFAST_RATE=1000. HOLDFAST_HISTORY
+// names a database that the test keeps. The test fills it only if it has no runs. HOLDFAST_PAGES is
+// a regular expression: the test requests only the addresses that match it.
 const (
 	fewJobs = 300
 	// Only histories with more runs than in a soak are compared with slowest.
 	soakRuns = 20_000
-	// slowest is the limit of one answer with a long history.
-	slowest = 300 * time.Millisecond
+	// slowest is the limit of the 99th percentile of each kind of page with a long history.
+	slowest = 100 * time.Millisecond
+	// samples is the number of requests of each kind of page, or more, with a long history.
+	samples = 200
 )
 
-// history is a database with many jobs and old runs, and its replica.
+// history is a database with many jobs and old runs, and its replicas.
 type history struct {
 	*cluster
-	jobs, runs int
-	base       string // of the admin page
+	jobs, runs int // the jobs are those of the past runs
+	rate       int // firings a second during the measurement, each of another job
+	base       string
 	middle     string // the id of a run in the middle
-	times      []timing
+	times      map[string][]timing
 }
 
-// timing is the measured times of one address.
+// timing is the time of one answer.
 type timing struct {
-	path    string
-	bytes   int
-	p50, at time.Duration // median and maximum
+	path  string
+	bytes int
+	took  time.Duration
 }
 
 // The test requests every page and its JSON twin with every combination of parameters. Each
-// parameter has a value with many rows and one with few.
+// parameter has a value with many rows and one with few. With HOLDFAST_RATE three replicas fire
+// that number of the jobs every second meanwhile.
 func TestLongHistory(t *testing.T) {
 	soak.Only(t)
 	t.Parallel()
-	h := &history{jobs: fromEnvironment(t, "HOLDFAST_JOBS", fewJobs),
-		runs: fromEnvironment(t, "HOLDFAST_RUNS", soakRuns)}
-	h.cluster = newCluster(t, settings{stock: true, url: os.Getenv("HOLDFAST_HISTORY"),
-		jobs: manyJobs(h.jobs), history: "8760h", refresh: "1h", limit: 15 * time.Minute})
+	h := &history{runs: fromEnvironment(t, "HOLDFAST_RUNS", soakRuns),
+		rate: fromEnvironment(t, "HOLDFAST_RATE", 0), times: make(map[string][]timing)}
+	h.jobs = fromEnvironment(t, "HOLDFAST_JOBS", fewJobs) - h.rate
+	h.cluster = newCluster(t, settings{stock: h.rate == 0, url: os.Getenv("HOLDFAST_HISTORY"),
+		jobs:    manyJobs(h.jobs) + frequentJobs(h.rate),
+		history: "8760h", refresh: "1h", limit: 15 * time.Minute})
 	if h.runs > soakRuns { // may exceed the time limit of a test
 		h.ctx = t.Context()
 	}
-	h.start("a") // registers the jobs
+	h.start("a") // creates the tables and registers the jobs
 	if err := h.replicas["a"].Stop(h.ctx); err != nil {
 		t.Fatal(err)
 	}
-	h.fill()
+	if !h.filled() {
+		h.fill()
+	}
 	h.start("a")
+	if h.rate > 0 {
+		h.start("b", "c")
+		h.awaitValue("all frequent jobs fire", `SELECT count(*) >= $1 FROM holdfast.runs
+			WHERE created_at > now() - interval '2 seconds' AND state = 'succeeded'`, h.rate)
+		h.forgetDowntime()
+	}
 	h.base = h.replicas["a"].URL
 	h.middle = askOne[string](h.cluster,
 		`SELECT id::text FROM holdfast.runs WHERE created_at > (SELECT min(created_at) + (max(created_at) - min(created_at)) / 2 FROM holdfast.runs) ORDER BY created_at, id LIMIT 1`)
-	for _, path := range h.addresses() {
+	began := time.Now()
+	for _, path := range h.requests() {
 		h.time(path)
 	}
-	h.report()
+	h.report(time.Since(began))
+}
+
+// forgetDowntime deletes the firings that the frequent jobs missed while no replica ran, because a
+// database that the test keeps would have more of them than other unsuccessful runs.
+func (h *history) forgetDowntime() {
+	h.t.Helper()
+	for _, statement := range []string{
+		`DELETE FROM holdfast.runs WHERE unsuccessful_state IS NOT NULL AND job LIKE 'often-%'`,
+		"VACUUM ANALYZE"} {
+		if _, err := h.db.Exec(h.ctx, statement, pgx.QueryExecModeSimpleProtocol); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+}
+
+// frequentJobs returns a cron table of jobs that fire every second and lock one table each.
+func frequentJobs(n int) string {
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, "  - {name: often-%04d, schedule: {every: 1s}, handler: nothing, "+
+			"timeout: 20s, tables: [often.t%d]}\n", i, i)
+	}
+	return text.String()
 }
 
 func fromEnvironment(t *testing.T, name string, otherwise int) int {
@@ -133,19 +174,27 @@ INSERT INTO holdfast.audit SELECT gen_random_uuid(), now() - n * interval '25 se
 INSERT INTO holdfast.wait_history (run, job, holder, resource, state, since, until) SELECT gen_random_uuid(), 'job-' || lpad((n %% %[1]d)::text, 5, '0'),
     'job-' || lpad((n * 31 %% %[1]d)::text, 5, '0'), 'table:s' || n %% 20 || '/t' || n %% 500, 'running', t - interval '1 minute', t
     FROM generate_series(1, %[2]d / 50) n, LATERAL (SELECT now() - interval '29 days' + n * (interval '29 days' / (%[2]d / 50)) AS t) past;
-INSERT INTO holdfast.pauses (id, kind, name, paused_at, paused_by, reason) SELECT gen_random_uuid(), 'job', 'job-' || lpad(n::text, 5, '0'), now(), 'ada', 'as agreed' FROM generate_series(0, 9) n`
+INSERT INTO holdfast.pauses (id, kind, name, paused_at, paused_by, reason) SELECT gen_random_uuid(), 'job', 'job-' || lpad(n::text, 5, '0'), now(), 'ada', 'as agreed' FROM generate_series(0, 9) n;
+INSERT INTO holdfast.tallies SELECT holdfast.quarter(created_at), state, CASE WHEN started_at IS NULL THEN -1 ELSE get_byte(uuid_send(id), 15) %% 6 END, count(*)
+    FROM holdfast.runs WHERE finished_at IS NOT NULL GROUP BY 1, 2, 3 ON CONFLICT DO NOTHING;
+INSERT INTO holdfast.backfills (id, job, from_at, to_at, parallel, schedule, state, created_at, created_by, reason, ended_at, handled_until, times, runs, succeeded)
+SELECT gen_random_uuid(), 'job-' || lpad((n * 7 %% %[1]d)::text, 5, '0'), t - interval '9 days', t - interval '1 day', 2, '0 3 * * * Europe/Berlin', 'completed', t, 'ada', 'as agreed', t + interval '1 hour', t, 8, 8, 8
+    FROM generate_series(1, 1000) n, LATERAL (SELECT now() - n * interval '30 minutes' AS t) past`
 
 // indexesOfRuns lists the indexes that fill creates after it has inserted the runs.
 const indexesOfRuns = `
 SELECT indexrelid::regclass::text, pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = 'holdfast.runs'::regclass AND NOT indisprimary`
 
-// fill inserts the history unless the database has one.
+// filled reports whether the database has a history.
+func (h *history) filled() bool {
+	h.t.Helper()
+	return askOne[bool](h.cluster,
+		`SELECT count(*) > $1 FROM (SELECT FROM holdfast.runs LIMIT $1 + 1) r`, h.runs/2)
+}
+
+// fill inserts the history.
 func (h *history) fill() {
 	h.t.Helper()
-	if askOne[bool](h.cluster,
-		`SELECT count(*) > $1 FROM (SELECT FROM holdfast.runs LIMIT $1 + 1) r`, h.runs/2) {
-		return
-	}
 	began := time.Now()
 	indexes, err := ask[struct{ Name, Definition string }](h.ctx, h.cluster, indexesOfRuns)
 	if err != nil {
@@ -176,6 +225,7 @@ type parameter struct{ much, little string }
 
 // addresses returns the pages with all combinations of their parameters.
 func (h *history) addresses() []string {
+	h.t.Helper()
 	ran, failed := h.aRun("state = 'succeeded'"), h.aRun("state = 'failed'")
 	job := func(path string) string { return "/jobs/job-00007" + path }
 	hour := "from=" + h.timeBefore("20 days") + "&until=" + h.timeBefore("19 days 23 hours")
@@ -190,6 +240,9 @@ func (h *history) addresses() []string {
 		"/runs?replica=replica-1&state=failed&resource=s7%2Ft7",
 		"/runs?job=none&state=failed&reason=panic",
 	}
+	counted := "/runs?from=" + h.quarterBefore("29 days")
+	pages = append(pages, counted, counted+"&state=failed,timed_out",
+		"/runs?from="+h.quarterBefore("7 days"), "/runs?from="+h.quarterBefore("1 day"))
 	pages = append(pages, combined("/jobs", parameter{"text=here", "text=number+77"},
 		parameter{"group=group-7", "group=none"},
 		parameter{"state=succeeded", "state=timed_out"}, parameter{"source=config", "source=store"},
@@ -216,6 +269,8 @@ func (h *history) addresses() []string {
 		parameter{"resource=s7", "resource=s7%2Ft7"})...)
 	pages = append(pages, combined("/agenda", parameter{"span=7d", "span=1h"},
 		parameter{"text=job", "text=nothing"}, parameter{"conflicts=yes", "conflicts=yes"})...)
+	pages = append(pages, "/backfills", "/backfills?job=job-00007", "/backfills/"+
+		askOne[string](h.cluster, `SELECT id::text FROM holdfast.backfills LIMIT 1`))
 	pages = append(pages, "/webhooks", "/locks/timeline?skip=300", "/search?q=job", "/search?q=s7",
 		"/search?q=nothing", "/search?q="+ran[:4], "/search?q="+ran[:8])
 	var all []string
@@ -264,28 +319,80 @@ func (h *history) timeBefore(ago string) string {
 		Format("2006-01-02T15:04:05Z")
 }
 
-// time measures an address once, and more often if it is slow. Only a history whose times count
-// fails for a single answer that took too long: see pageTries.
-func (h *history) time(path string) {
+// requests returns the addresses in the order of the requests: each at least once, and with a long
+// history so often that each kind has enough samples. The kinds alternate, so that what the
+// replica caches for some seconds counts as often as with people.
+func (h *history) requests() []string {
 	h.t.Helper()
-	var took []time.Duration
-	var size int
-	for len(took) == 0 || h.runs > soakRuns && took[0] > slowest/6 && len(took) < 5 {
-		began := time.Now()
-		status, body := h.get(h.base + path)
-		for try := 1; status == http.StatusServiceUnavailable && h.runs <= soakRuns &&
-			try < pageTries; try++ {
-			status, body = h.get(h.base + path)
-		}
-		took, size = append(took, time.Since(began)), len(body)
-		if status != http.StatusOK {
-			h.t.Errorf("%s: %d after %s: %.300s", path, status,
-				time.Since(began).Round(time.Millisecond), body)
-			break
+	chosen, err := regexp.Compile(os.Getenv("HOLDFAST_PAGES"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	all := slices.DeleteFunc(h.addresses(), func(path string) bool {
+		return !chosen.MatchString(path)
+	})
+	if h.runs <= soakRuns {
+		return all
+	}
+	kinds := make(map[string][]string)
+	for _, path := range all {
+		kinds[kindOf(path)] = append(kinds[kindOf(path)], path)
+	}
+	for _, paths := range kinds {
+		for range (samples - 1) / len(paths) {
+			all = append(all, paths...)
 		}
 	}
-	slices.Sort(took)
-	h.times = append(h.times, timing{path, size, took[len(took)/2], took[len(took)-1]})
+	random := rand.New(rand.NewPCG(1, 1))
+	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all
+}
+
+// kindOf returns the kind of page of an address. Lists with the largest limit, which no page links
+// to, are kinds of their own.
+func kindOf(address string) string {
+	path, query, _ := strings.Cut(address, "?")
+	parts := strings.Split(path, "/")
+	for i, part := range parts[:len(parts)-1] {
+		if part == "jobs" || part == "runs" || part == "backfills" {
+			parts[i+1] = "{}" // a name or an id
+		}
+	}
+	switch path = strings.Join(parts, "/"); {
+	case query == "limit=1000":
+		path += "?limit=1000"
+	case strings.HasPrefix(query, "from="): // may count all runs of the time
+		path += "?from="
+	case query != "":
+		path += "?"
+	}
+	return path
+}
+
+// quarterBefore returns the beginning of a quarter of an hour, from which pages count runs.
+func (h *history) quarterBefore(ago string) string {
+	h.t.Helper()
+	at, err := time.Parse(time.RFC3339, h.timeBefore(ago))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return at.Truncate(15 * time.Minute).Format(time.RFC3339)
+}
+
+// time measures one answer.
+func (h *history) time(path string) {
+	h.t.Helper()
+	began := time.Now()
+	status, body := h.get(h.base + path)
+	for try := 1; status == http.StatusServiceUnavailable && h.runs <= soakRuns &&
+		try < pageTries; try++ {
+		status, body = h.get(h.base + path)
+	}
+	took := time.Since(began)
+	h.times[kindOf(path)] = append(h.times[kindOf(path)], timing{path, len(body), took})
+	if status != http.StatusOK {
+		h.t.Errorf("%s: %d after %s: %.300s", path, status, took.Round(time.Millisecond), body)
+	}
 }
 
 func (h *history) get(address string) (int, string) {
@@ -308,36 +415,34 @@ func (h *history) get(address string) (int, string) {
 	return response.StatusCode, string(body)
 }
 
-// report logs the times of each kind of address and fails the test for those that took too long.
-func (h *history) report() {
+// report logs the times of each kind of page, and fails the test for those that took too long. The
+// kind with limit=1000 has no limit.
+func (h *history) report(lasted time.Duration) {
 	h.t.Helper()
-	kinds := make(map[string][]timing)
-	for _, took := range h.times {
-		path, query, narrowed := strings.Cut(took.path, "?")
-		if narrowed && len(query) > 0 {
-			path += "?"
-		}
-		kinds[path] = append(kinds[path], took)
-	}
 	var lines []string
-	for kind, all := range kinds {
-		slices.SortFunc(all, func(a, b timing) int { return cmp.Compare(a.p50, b.p50) })
-		worst := slices.MaxFunc(all, func(a, b timing) int { return cmp.Compare(a.at, b.at) })
-		ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-		lines = append(lines, fmt.Sprintf("%-60s %5d addresses, p50 %7.1f ms, slowest p50 %7.1f "+
-			"ms, max %7.1f ms: %s", kind, len(all),
-			ms(all[len(all)/2].p50), ms(all[len(all)-1].p50), ms(worst.at), all[len(all)-1].path))
+	for kind, all := range h.times {
+		slices.SortFunc(all, func(a, b timing) int { return cmp.Compare(a.took, b.took) })
+		p50, p99, most := all[len(all)/2], all[len(all)*99/100], all[len(all)-1]
+		lines = append(lines, fmt.Sprintf("%-40s %4d answers, p50 %6.1f ms, p99 %6.1f ms, max "+
+			"%6.1f ms, %d bytes: %s", kind, len(all), ms(p50.took), ms(p99.took), ms(most.took),
+			most.bytes, most.path))
+		if h.runs > soakRuns && p99.took > slowest && !strings.HasSuffix(kind, "?limit=1000") {
+			h.t.Errorf("p99 of %s is %.1f ms, want at most %s", kind, ms(p99.took), slowest)
+			for _, slow := range all[len(all)*95/100:] {
+				h.t.Logf("%.1f ms: %s", ms(slow.took), slow.path)
+			}
+		}
 	}
 	slices.Sort(lines)
-	h.t.Logf("%d jobs, %d runs:\n%s", h.jobs, h.runs, strings.Join(lines, "\n"))
-	if h.runs <= soakRuns { // too few for meaningful times
+	h.t.Logf("%d jobs, %d runs:\n%s", h.jobs+h.rate, h.runs, strings.Join(lines, "\n"))
+	if h.rate == 0 {
 		return
 	}
-	slices.SortFunc(h.times, func(a, b timing) int { return cmp.Compare(b.p50, a.p50) })
-	for _, took := range h.times {
-		if took.p50 > slowest {
-			h.t.Errorf("%s (%d bytes): %s, at most %s", took.path, took.bytes,
-				took.p50.Round(time.Millisecond), took.at.Round(time.Millisecond))
-		}
-	}
+	fired := askOne[int](h.cluster, `SELECT count(*) FROM holdfast.runs
+		WHERE created_at > now() - $1::interval AND job LIKE 'often-%' AND state = 'succeeded'`,
+		lasted)
+	h.t.Logf("%.0f firings a second for %s", float64(fired)/lasted.Seconds(),
+		lasted.Round(time.Second))
 }
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -140,6 +140,36 @@ var histogramRules = []rule{
 		}
 		c.sameHistogram()
 	}},
+	{"a histogram adds up the quarters of each part", func(c *check) {
+		c.pastRuns(9)
+		quarters := c.sameHistogram()
+		first, end := quarters[0].From, quarters[len(quarters)-1].From.Add(storage.QuarterLength)
+		for _, part := range []time.Duration{storage.QuarterLength, 45 * time.Minute, time.Hour,
+			24 * time.Hour} {
+			for _, from := range []time.Time{first, first.Add(-storage.QuarterLength),
+				first.Add(-time.Second), first.Add(-5 * time.Hour)} {
+				start := storage.HistogramStart(from)
+				var parts []storage.Quarter
+				for _, q := range quarters {
+					at := start.Add(q.From.Sub(start) / part * part)
+					if n := len(parts); n == 0 || !parts[n-1].From.Equal(at) {
+						parts = append(parts, storage.Quarter{From: at,
+							Runs: make(map[jobs.State]int)})
+					}
+					last := &parts[len(parts)-1]
+					for state, n := range q.Runs {
+						last.Runs[state] += n
+					}
+					last.Delays.Add(q.Delays)
+				}
+				found, err := c.Store.Histogram(c.ctx, from, end, part)
+				c.must(err)
+				if !reflect.DeepEqual(found, parts) {
+					c.Errorf("parts of %s from %s: %+v, want %+v", part, from, found, parts)
+				}
+			}
+		}
+	}},
 	{"a histogram is limited to a time span and pruned", func(c *check) {
 		c.pastRuns(3)
 		quarters := c.sameHistogram()
@@ -152,7 +182,7 @@ var histogramRules = []rule{
 			{first, first, 0}, {end, end.Add(time.Hour), 0}, {first.Add(-time.Hour), first, 0},
 			{first.Add(-storage.MaxHistogram), end, 0},
 		} {
-			found, err := c.Store.Histogram(c.ctx, q.from, q.until)
+			found, err := c.Store.Histogram(c.ctx, q.from, q.until, storage.QuarterLength)
 			c.must(err)
 			equal(c, "quarters", len(found), q.want)
 		}
@@ -168,7 +198,8 @@ var histogramRules = []rule{
 // histogram returns the quarters of this test.
 func (c *check) histogram() []storage.Quarter {
 	c.Helper()
-	quarters, err := c.Store.Histogram(c.ctx, c.began.Add(-time.Hour), c.now().Add(time.Hour))
+	quarters, err := c.Store.Histogram(c.ctx, c.began.Add(-time.Hour), c.now().Add(time.Hour),
+		storage.QuarterLength)
 	c.must(err)
 	return quarters
 }

@@ -27,15 +27,17 @@ func (s *Store) countEnded(r *run) {
 }
 
 // Histogram implements storage.Histograms.
-func (s *Store) Histogram(ctx context.Context, from, until time.Time) ([]storage.Quarter, error) {
+func (s *Store) Histogram(ctx context.Context, from, until time.Time,
+	part time.Duration) ([]storage.Quarter, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
 	var parts []storage.Tallied
-	until = storage.HistogramEnd(from, until)
+	from, until = storage.HistogramStart(from), storage.HistogramEnd(from, until)
 	for t, runs := range s.tallies {
 		if !t.Quarter.Before(from) && t.Quarter.Before(until) {
+			t.Quarter = from.Add(t.Quarter.Sub(from) / part * part)
 			t.Runs = runs
 			parts = append(parts, t)
 		}

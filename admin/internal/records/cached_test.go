@@ -1,0 +1,59 @@
+package records
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestCachedIsRenewedBeforeItEnds checks that a request in the second half of the lifetime gets the
+// cached result at once, and the next one a newer result.
+func TestCachedIsRenewedBeforeItEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, asked := time.Now(), 0
+		var fail error
+		c := NewCached(10*time.Second, func(ctx context.Context, now time.Time) (int, error) {
+			asked++
+			time.Sleep(time.Second) // by the clock of synctest
+			return asked, errors.Join(fail, ctx.Err())
+		})
+		for _, step := range []struct {
+			at     time.Duration // of the request
+			want   int
+			waits  time.Duration
+			asked  int // after the request and all that it began
+			fail   error
+			failed bool
+		}{
+			{at: 0, want: 1, waits: time.Second, asked: 1},
+			{at: 4 * time.Second, want: 1, asked: 1},
+			{at: 6 * time.Second, want: 1, asked: 2},
+			{at: 8 * time.Second, want: 2, asked: 2},
+			{at: 12 * time.Second, want: 2, asked: 3, fail: errors.New("connection refused")},
+			{at: 14 * time.Second, want: 2, asked: 4, fail: errors.New("connection refused")},
+			{at: 17 * time.Second, waits: time.Second, asked: 5, failed: true,
+				fail: errors.New("connection refused")},
+			{at: 20 * time.Second, want: 6, waits: time.Second, asked: 6},
+			{at: 40 * time.Second, want: 7, waits: time.Second, asked: 7}, // nobody asked
+		} {
+			time.Sleep(time.Until(began.Add(step.at)))
+			fail = step.fail
+			ctx, cancel := context.WithCancel(t.Context())
+			sent := time.Now()
+			got, err := c.Get(ctx, sent)
+			cancel() // the end of the request does not end the query
+			if waited := time.Since(sent); waited != step.waits || (err != nil) != step.failed ||
+				err == nil && got != step.want {
+				t.Errorf("at %s: %d (%v) after %s, want %d after %s", step.at, got, err, waited,
+					step.want, step.waits)
+			}
+			time.Sleep(1500 * time.Millisecond)
+			synctest.Wait()
+			if asked != step.asked {
+				t.Errorf("at %s: %d queries, want %d", step.at, asked, step.asked)
+			}
+		}
+	})
+}
