@@ -4,10 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// maxBulk bounds the jobs or runs of one bulk action.
+	// maxBulk bounds the selected jobs or runs of one bulk action. An address has their names.
 	maxBulk = 100
 	// bulkTimeout bounds a bulk action. It is shorter than the timeout of an answer.
 	bulkTimeout = 20 * time.Second
@@ -130,70 +130,87 @@ func (s bulkPages) again(ctx context.Context, a storage.Action, i bulkItem) erro
 	return s.trigger(ctx, a, storage.TriggerRequest{Job: run.Job, Params: run.Params})
 }
 
-// answer answers the GET and the POST of a bulk action. The form is sent to the address of those
-// items that the action does not leave alone.
+// answer answers the GET and the POST of a bulk action. The form has the items that the action does
+// not leave alone: in the address to which it is sent, or in a field if there is a filter.
 func (s bulkPages) answer(w http.ResponseWriter, r *http.Request, b bulkAction) {
-	items, err := b.items(r.URL.Query())
+	chosen, err := s.selection(r, b)
 	if err != nil {
-		s.Refuse(w, r, http.StatusBadRequest, err.Error())
+		s.refuseUnauthorized(w, r, err)
 		return
 	}
 	back := b.back(r.URL.Query().Get("back"))
 	answerAction(s.base, w, r, actionPage[bulkView]{
-		template: "bulk.html", section: b.list(), title: fmt.Sprintf(b.title, b.count(len(items))),
-		params: []string{b.itemParam(), "back"}, lists: []string{b.itemParam()}, unbounded: true,
+		template: "bulk.html", section: b.list(), title: fmt.Sprintf(b.title, chosen.title(b)),
+		params: []string{b.itemParam(), "back", "matching"}, lists: []string{b.itemParam()},
+		fields: chosen.fields(), unbounded: true,
 		load: func(ctx context.Context, p cluster.Snapshot) (bulkView, error) {
-			return s.view(ctx, p.Now, b, items)
+			return s.view(ctx, p.Now, b, chosen)
 		},
 		form: func(f *form, known *bulkView) {
 			f.Button, f.Bad, f.Back, f.Keep = f.Title, b.bad, back, b.keep
-			if f.Results = resultsOf(f.err, known); f.Results != nil || known == nil {
+			if f.Results = resultsOf(f.err, known); f.Results != nil {
+				chosen.completeResult(f, b)
+				return
+			}
+			if known == nil {
 				return
 			}
 			known.judge(r.Context(), b)
 			f.Idle = f.Idle || len(known.Acts) == 0
-			if len(known.Acts) > 0 {
-				f.Title = fmt.Sprintf(b.title, b.count(len(known.Acts)))
-				f.Button, f.Action = f.Title, b.address(known.Acts, back)
+			if len(known.Acts) == 0 {
+				return
+			}
+			f.Title = fmt.Sprintf(b.title, b.count(len(known.Acts)))
+			f.Button = f.Title
+			if chosen.filter != nil {
+				f.hidden("items", b.itemsField(known.Acts))
+			} else {
+				f.Action = b.address(known.Acts, back)
 			}
 		},
-		do: func(ctx context.Context, a storage.Action, _ url.Values) (outcome, error) {
-			return s.act(ctx, b, a, items, back)
+		do: func(ctx context.Context, a storage.Action, sent url.Values) (outcome, error) {
+			items, err := chosen.submitted(b, sent)
+			if err != nil {
+				return outcome{}, err
+			}
+			done, err := s.act(ctx, b, a, items, back)
+			if failed := new(bulkError); errors.As(err, &failed) {
+				chosen.items = failed.items(maxBulk)
+			}
+			return done, err
 		},
 	})
 }
 
-// items returns the jobs or runs of an address, each once.
-func (b bulkAction) items(query url.Values) ([]bulkItem, error) {
+// items returns the jobs or runs with these names, each once.
+func (b bulkAction) items(names []string, most int) ([]bulkItem, error) {
 	var items []bulkItem
 	seen := make(map[string]bool)
-	for _, name := range query[b.itemParam()] {
-		if name == "" || seen[name] {
-			continue
-		}
-		seen[name] = true
+	for _, name := range names {
 		item := bulkItem{}
-		if b.runs {
+		if b.runs && name != "" {
 			id, err := uuid.Parse(name)
 			if err != nil {
 				return nil, param.Errorf("run is %q, expected a run's id, a UUID",
 					words.Cut(name, 100))
 			}
-			if item.ID = id; slices.ContainsFunc(items, item.same) {
-				continue
-			}
+			item.ID = id
 		} else {
 			item.Job.Name = name
 		}
+		if item.name() == "" || seen[item.name()] {
+			continue
+		}
+		seen[item.name()] = true
 		items = append(items, item)
 	}
 	switch {
 	case len(items) == 0:
 		return nil, param.Errorf("No %ss are selected. Go back and tick at least one box.",
 			b.itemParam())
-	case len(items) > maxBulk:
+	case len(items) > most:
 		return nil, param.Errorf("%s are selected, expected at most %d. Go back and select fewer.",
-			b.count(len(items)), maxBulk)
+			b.count(len(items)), most)
 	}
 	return items, nil
 }

@@ -26,6 +26,17 @@ func (r bulkResult) Unknown() bool {
 	return r.Err != nil && r.status() == 0
 }
 
+// Words says what became of the item.
+func (r bulkResult) Words() string {
+	switch {
+	case r.Done():
+		return "Done"
+	case r.Unknown():
+		return "Unknown"
+	}
+	return "Not done"
+}
+
 // status is that of the refusal, or 0 if the store did not answer. The item was tried and not done.
 func (r bulkResult) status() int {
 	status, _ := refusedActionOf(r.Err)
@@ -102,19 +113,44 @@ func (s base) refusedBulk(r *http.Request, sent url.Values, e *bulkError) (form,
 	return f, e.status()
 }
 
+// items returns the items of the results, or if there are more than most, the first of those that
+// were not done.
+func (e *bulkError) items(most int) (items []bulkItem) {
+	for _, r := range e.results {
+		if len(e.results) <= most || !r.Done() && len(items) < most {
+			items = append(items, r.bulkItem)
+		}
+	}
+	return items
+}
+
+// completeResult completes the form with the results of an action. It is sent again with the same
+// items.
+func (c *bulkSelection) completeResult(f *form, b bulkAction) {
+	if c.filter == nil {
+		return
+	}
+	f.Title = fmt.Sprintf(b.title, b.count(len(f.Results)))
+	f.Button = f.Title
+	f.hidden("items", f.sent.Get("items"))
+}
+
 // resultsOf returns the results that an error has, or nil. The view knows the jobs of runs.
 func resultsOf(err error, v *bulkView) []bulkResult {
 	var e *bulkError
 	if !errors.As(err, &e) {
 		return nil
 	}
+	if v == nil {
+		return e.results
+	}
+	known := make(map[string]bulkItem, len(v.Items))
+	for _, item := range v.Items {
+		known[item.name()] = item
+	}
 	for n := range e.results {
-		if v != nil {
-			for _, item := range v.Items {
-				if item.same(e.results[n].bulkItem) {
-					e.results[n].bulkItem = item
-				}
-			}
+		if item, ok := known[e.results[n].name()]; ok {
+			e.results[n].bulkItem = item
 		}
 	}
 	return e.results

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -32,6 +33,7 @@ type bulkItem struct {
 // bulkView describes the effect of a bulk action on each item.
 type bulkView struct {
 	Name       string // of the action
+	Matching   bool   // the items match a filter
 	Items      []bulkItem
 	Acts, Left []bulkItem // items on which the sender of the request acts, and the others
 }
@@ -51,8 +53,6 @@ func (i bulkItem) ItemRun() string {
 	}
 	return i.ID.String()
 }
-
-func (i bulkItem) same(other bulkItem) bool { return i.name() == other.name() }
 
 func (i bulkItem) target() storage.Target {
 	return storage.Target{Kind: storage.TargetJob, Name: i.Job.Name}
@@ -162,12 +162,16 @@ func leftByCancel(i bulkItem) string {
 
 // view queries what a bulk action would affect. It does not depend on who asks.
 func (s bulkPages) view(ctx context.Context, now time.Time, b bulkAction,
-	asked []bulkItem) (v bulkView, err error) {
-	v = bulkView{Name: b.name, Items: slices.Clone(asked)}
-	if b.runs {
-		if err := s.findRuns(ctx, v.Items); err != nil {
-			return v, err
-		}
+	chosen *bulkSelection) (v bulkView, err error) {
+	v = bulkView{Name: b.name, Matching: chosen.filter != nil, Items: slices.Clone(chosen.items)}
+	switch {
+	case v.Matching && chosen.items == nil:
+		v.Items, err = s.matching(ctx, b, *chosen.filter)
+	case b.runs:
+		err = s.findRuns(ctx, v.Items)
+	}
+	if err != nil {
+		return v, err
 	}
 	if err := s.findJobs(ctx, v.Items); err != nil || b.runs {
 		return v, err
@@ -204,31 +208,33 @@ func (s bulkPages) findRuns(ctx context.Context, items []bulkItem) error {
 		if len(found) == 0 {
 			continue
 		}
-		run := records.Plain(found[0])
-		item.OwnParams, run.Params = run.Params != nil, nil
-		item.Run, item.Job.Name = &run, run.Job
+		*item = itemOfRun(records.Plain(found[0]))
 	}
 	return nil
 }
 
 // findJobs completes jobs by their names.
 func (s bulkPages) findJobs(ctx context.Context, items []bulkItem) error {
-	names := make([]string, 0, len(items))
+	wanted := make(map[string]*storage.JobView)
 	for _, item := range items {
-		if storable(item.Job.Name) {
-			names = append(names, item.Job.Name)
+		if !item.Known && storable(item.Job.Name) {
+			wanted[item.Job.Name] = nil
 		}
 	}
-	views, err := s.reader.Store.ListJobs(ctx, storage.JobFilter{Names: names, Limit: maxBulk})
+	if len(wanted) == 0 {
+		return nil
+	}
+	views, err := s.reader.Store.ListJobs(ctx, storage.JobFilter{
+		Names: slices.Sorted(maps.Keys(wanted)), Limit: maxMatching})
 	if err != nil {
 		return fmt.Errorf("jobs: %w", err)
 	}
+	for n := range views {
+		wanted[views[n].Name] = &views[n]
+	}
 	for n := range items {
-		at := slices.IndexFunc(views, func(v storage.JobView) bool {
-			return v.Name == items[n].Job.Name
-		})
-		if at >= 0 {
-			items[n].Job, items[n].Known = views[at], true
+		if view := wanted[items[n].Job.Name]; view != nil {
+			items[n].Job, items[n].Known = *view, true
 		}
 	}
 	return nil

@@ -90,6 +90,8 @@ type jobsView struct {
 	Filter jobFields
 	Chips  []jobLink
 	Bulk   permission.Allowed // actions on selected jobs
+	// the query of the filter; "": none is set
+	Matching string
 }
 
 // jobFields are the submitted fields of the filter.
@@ -115,8 +117,11 @@ func (s jobPages) jobsPage(w http.ResponseWriter, r *http.Request) {
 			v.Filter = jobFields{filter.Text, filter.Group, string(filter.State),
 				string(filter.Source), p.Get("paused")}
 			v.Chips = stateChips(p, v.Filter)
-			if v.Groups, err = s.reader.Store.Groups(ctx); err != nil {
-				return v, fmt.Errorf("groups: %w", err)
+			if v.Filter.Any() {
+				v.Matching = matchingQuery(p)
+			}
+			if v.Groups, err = s.reader.Groups(ctx, snap.Now); err != nil {
+				return v, err
 			}
 			asked := filter
 			// one extra row shows whether there is another page

@@ -75,7 +75,9 @@ type runsView struct {
 
 	Histogram *charts.Histogram // nil if the numbers are not known
 
-	Bulk permission.Allowed // actions on selected runs
+	Bulk     permission.Allowed // actions on selected runs
+	Matching string             // the query of the filter; "": none is set
+	TooMany  bool               // more runs match than one action takes
 }
 
 // OtherTimes reports whether the list has a range of time without a link.
@@ -121,6 +123,11 @@ func (s runPages) runsPage(w http.ResponseWriter, r *http.Request) {
 			if counts != nil {
 				counts.count(v.Tabs)
 				v.Total, v.Histogram = counts.of(filter.States), counts.histogram
+				n, _ := counts.number(filter.States)
+				v.TooMany = n > maxMatching
+			}
+			if v.Filter.Any() {
+				v.Matching = matchingQuery(p)
 			}
 			v.Chips = filterChips(p, v.Filter, v.Tabs)
 			limit := filter.Limit
