@@ -101,8 +101,8 @@ func (o options) check(rest []string) error {
 		problems = append(problems, fmt.Errorf("expected only flags, found %q", rest))
 	}
 	for name, value := range map[string][3]int{
-		"-seconds": {o.seconds, 1, 3600}, "-replicas": {o.replicas, 1, 9},
-		"-workers": {o.workers, 1, 10_000}, "-connections": {o.pool, 4, 200},
+		"-seconds": {o.seconds, 1, 3600}, "-replicas": {o.replicas, 1, 48},
+		"-workers": {o.workers, 1, 10_000}, "-connections": {o.pool, 5, 200},
 	} {
 		if value[0] < value[1] || value[0] > value[2] {
 			problems = append(problems,
@@ -137,11 +137,14 @@ func (o *options) prepareProfile() (err error) {
 	return nil
 }
 
+// fixed is how many connections a replica has beside those of -connections (docs/scaling.md).
+const fixed = 5
+
 // settings are PostgreSQL's, after those of servertest: what an administrator
 // would choose for a small server, but for the disk.
 func (o options) settings() []string {
 	settings := []string{
-		"max_connections=" + strconv.Itoa(o.replicas*o.pool+20), "shared_buffers=256MB",
+		"max_connections=" + strconv.Itoa(o.replicas*(o.pool+fixed)+20), "shared_buffers=256MB",
 		"max_wal_size=4GB",
 		"full_page_writes=on", "synchronous_commit=on", "fsync=off",
 	}

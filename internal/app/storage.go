@@ -57,7 +57,7 @@ func openStore(
 	options := postgres.Options{
 		URL: config.Database.URL.Reveal(), JobsURL: config.Database.JobsURL.Reveal(),
 		MaxConnections:  own,
-		WorkConnections: max(1, config.Database.MaxConnections-own),
+		WorkConnections: config.Database.MaxConnections - own,
 		Schema:          config.Database.Schema,
 		Migrate:         running && config.Database.Migrate, Log: log,
 	}
