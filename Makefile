@@ -3,7 +3,7 @@ SHELL := /bin/bash
 GO ?= go
 BIN := bin/scheduler
 # The packages that wait most come first: the others are compiled meanwhile.
-PACKAGES ?= ./internal/test/clustertest ./jobs/postgres ./...
+PACKAGES ?= ./internal/test/clustertest ./jobs/postgres ./jobs/fence ./locking/memcached ./...
 RUNS ?= 5
 FUZZTIME ?= 30s
 
@@ -89,6 +89,7 @@ bench: tools ## three replicas with 200 and 1,000 jobs a second, and locks again
 	$(GO) run ./examples/bench
 	$(GO) run ./examples/bench -no-op -tables 50 -jobs 1000
 	$(GO) test -run '^$$' -bench . -benchtime 2s ./locking/... ./internal/engine ./jobs/...
+	$(GO) test -run '^$$' -bench LargeTable -benchtime 1x -timeout 20m .
 
 # A module of its own: Holdfast does not depend on a peer.
 bench-river: tools ## the same with no-op jobs, beside River: 1,000, 3,000 and 6,000 jobs a second
