@@ -60,8 +60,8 @@ type TriggerResult struct {
 	// answer. A trigger with a key can then be repeated.
 	Outcome TriggerOutcome `json:"outcome"`
 	Run     storage.Record `json:"run,omitzero"` // zero without a run
-	// WaitsFor is what blocks the run now, or blocked it with a Wait of 0; nil if nothing does. A
-	// trigger in a transaction does not know it.
+	// WaitsFor is what blocks the run now. If a trigger with a Wait of 0 was refused, it is what
+	// would have blocked the run. Nil: nothing does. A trigger in a transaction does not know it.
 	WaitsFor *storage.RunBlocker `json:"waits_for,omitempty"`
 }
 

@@ -11,15 +11,16 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
-// Calendar is a named set of times. Jobs that name it do not run at these times.
+// Calendar is a named rule that excludes scheduled times of the jobs that name it.
 type Calendar struct {
 	Name string `yaml:"name"` // unique
 	// Timezone is the zone of dates and times of day; "": the zone of the job.
 	Timezone string `yaml:"timezone"`
-	// Exclude excludes a scheduled time that at least one of its kinds of times contains.
+	// The field Exclude has the times at which jobs do not run: a scheduled time is excluded if at
+	// least one kind of Exclude contains it.
 	Exclude Times `yaml:"exclude"`
-	// Only excludes a scheduled time that at least one of its kinds does not contain. A kind
-	// without entries has no effect.
+	// The field Only has the times at which jobs may run: a scheduled time is excluded if at least
+	// one kind of Only does not contain it. A kind without entries has no effect.
 	Only Times `yaml:"only"`
 
 	// Calendar is the parsed calendar.

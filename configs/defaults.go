@@ -8,7 +8,7 @@ import (
 )
 
 // Defaults returns the configuration of an empty file, without the replica's name, which Load,
-// Parse and Build draw.
+// Parse and Build generate.
 func Defaults() Config {
 	return Config{
 		Database: Database{URL: NewSecret("sqlite://holdfast.db"), MaxConnections: 20,

@@ -47,28 +47,28 @@ func (a *Attempt) Expect(want jobs.State, reasons ...jobs.Reason) *Attempt {
 	return a
 }
 
-// DecodeResult decodes the result of the handler into the value that into points to. It fails the
+// DecodeResult decodes the result of the handler into the value that target points to. It fails the
 // test if there is none.
-func (a *Attempt) DecodeResult(into any) *Attempt {
+func (a *Attempt) DecodeResult(target any) *Attempt {
 	a.t.Helper()
-	a.decode("result", a.Result, into)
+	a.decode("result", a.Result, target)
 	return a
 }
 
-// DecodeSaved decodes the state for the job's next run into the value that into points to. It fails
-// the test if there is none.
-func (a *Attempt) DecodeSaved(into any) *Attempt {
+// DecodeSaved decodes the state for the job's next run into the value that target points to. It
+// fails the test if there is none.
+func (a *Attempt) DecodeSaved(target any) *Attempt {
 	a.t.Helper()
-	a.decode("saved state", a.Saved, into)
+	a.decode("saved state", a.Saved, target)
 	return a
 }
 
-func (a *Attempt) decode(what string, raw json.RawMessage, into any) {
+func (a *Attempt) decode(what string, raw json.RawMessage, target any) {
 	a.t.Helper()
 	if raw == nil {
 		a.t.Fatalf("attempt of job %q: got no %s, want one", a.job, what)
 	}
-	if err := json.Unmarshal(raw, into); err != nil {
+	if err := json.Unmarshal(raw, target); err != nil {
 		a.t.Fatalf("attempt of job %q: decode %s %s: %v", a.job, what, raw, err)
 	}
 }

@@ -49,14 +49,14 @@ func (r Run) Wait() Run {
 	}
 }
 
-// DecodeResult decodes the result of the run into the value that into points to. It fails the test
-// if there is none.
-func (r Run) DecodeResult(into any) Run {
+// DecodeResult decodes the result of the run into the value that target points to. It fails the
+// test if there is none.
+func (r Run) DecodeResult(target any) Run {
 	r.s.t.Helper()
 	if r.Result == nil {
 		r.s.t.Fatalf("%s: got no result, want one", r.name())
 	}
-	if err := json.Unmarshal(r.Result, into); err != nil {
+	if err := json.Unmarshal(r.Result, target); err != nil {
 		r.s.t.Fatalf("%s: decode result %s: %v", r.name(), r.Result, err)
 	}
 	return r

@@ -191,8 +191,8 @@ func (s *Scheduler) database(name string) *jobDatabase {
 	return d
 }
 
-// Advance moves the clock by d, and runs what fires meanwhile. A run that has not ended then goes
-// on when the clock moves again.
+// Advance moves the clock by d, and runs what fires meanwhile. If a run has not ended by that time,
+// it goes on when the clock moves again.
 func (s *Scheduler) Advance(d time.Duration) {
 	s.t.Helper()
 	if d < 0 {

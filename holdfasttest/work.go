@@ -39,9 +39,10 @@ type work struct {
 	locks     []storage.Lock
 }
 
-// WithTx makes the fenced transactions of the handler savepoints of tx, a transaction on
-// PostgreSQL: see [BeginTx]. The test can prepare data in tx, and query afterwards what the handler
-// has written. Transactions that the handler begins on connections of its own are not part of tx.
+// WithTx sets the transaction of the handler: its fenced transactions are savepoints of tx, a
+// transaction on PostgreSQL. See [BeginTx]. The test can prepare data in tx, and query afterwards
+// what the handler has written. Transactions that the handler begins on connections of its own are
+// not part of tx.
 func WithTx(tx pgx.Tx) WorkOption {
 	return func(w *work) {
 		w.store = func(runs storage.TestRuns) storage.RunStore {
@@ -50,7 +51,8 @@ func WithTx(tx pgx.Tx) WorkOption {
 	}
 }
 
-// WithSQLite makes the fenced transactions of the handler transactions of db: see [SQLite].
+// WithSQLite sets the database of the handler: its fenced transactions are transactions of db. See
+// [SQLite].
 func WithSQLite(db *sql.DB) WorkOption {
 	return func(w *work) {
 		w.store = func(runs storage.TestRuns) storage.RunStore {

@@ -23,8 +23,9 @@ type Root struct {
 	Holder   locking.Owner `json:"holder"`
 }
 
-// Words describes the blocker, as in "table public/orders is held by job …". verb is used for a
-// holder.
+// Words describes the blocker, as in "table public/orders is held by job …". The argument verb
+// stands between the resource and a holder, such as "is held by". For a blocker that waits, Words
+// uses words of its own.
 func (b Blocker) Words(verb string) string {
 	if !b.Waiting {
 		return fmt.Sprintf("%s %s %s", b.Resource, verb, locking.Holder{Owner: b.Holder})

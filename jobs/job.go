@@ -131,9 +131,9 @@ func (j *Job) ReserveTime() time.Duration { return locking.ReserveOf(j.Reserve) 
 // EffectivePriority returns 1 to 9.
 func (j *Job) EffectivePriority() int { return cmp.Or(j.Priority, DefaultPriority) }
 
-// MisfirePolicy returns the policy for firings that did not start in time because of cause. It is a
-// field of j.MisfireBy, or its default, for reasons.NoWorker, Paused and LockHeld, and j.Misfire,
-// or its default, for every other cause.
+// MisfirePolicy returns the policy for firings that did not start in time because of cause. For
+// reasons.NoWorker, Paused and LockHeld it is the field of j.MisfireBy with this name. For every
+// other cause it is j.Misfire. An empty field has its default.
 func (j *Job) MisfirePolicy(cause Reason) Misfire {
 	switch cause {
 	case reasons.NoWorker:

@@ -13,10 +13,10 @@ import (
 // whose requests together have too many bytes of text.
 var ErrTooLarge = attempt.ErrTooLarge
 
-// Saved decodes the last saved state of the job into the value that into points to. It reports
+// Saved decodes the last saved state of the job into the value that target points to. It reports
 // whether there is a state. Each call reads from the store. A state that this run gave to Save is
 // visible only to the next run.
-func (r *Run) Saved(ctx context.Context, into any) (bool, error) {
+func (r *Run) Saved(ctx context.Context, target any) (bool, error) {
 	if r.attempt.Store == nil { // a Run of NewRun
 		return false, nil
 	}
@@ -24,7 +24,7 @@ func (r *Run) Saved(ctx context.Context, into any) (bool, error) {
 	if err != nil || saved == nil {
 		return false, err
 	}
-	if err := json.Unmarshal(saved, into); err != nil {
+	if err := json.Unmarshal(saved, target); err != nil {
 		return false, fmt.Errorf("decode saved state of job %q: %w", r.Job, err)
 	}
 	return true, nil

@@ -67,11 +67,11 @@
 // grants decide alone.
 //
 // Waiters are served in order. Acquire gets a position among the waiters when the grants first
-// refuse it. When an advisory lock has blocked an Acquire without a position for a second, it asks
-// the grants too. While its position is reserved (Reserve), younger conflicting requests wait
-// behind it, for example readers behind a writer, and a/b behind a. When Acquire has a position,
-// its tries add the advisory locks only after the grant. When it gives up, it withdraws its
-// position.
+// refuse it. If an Acquire has no position yet and an advisory lock has blocked it for a second,
+// the Acquire asks the grants too. While its position is reserved (Reserve), younger conflicting
+// requests wait behind it, for example readers behind a writer, and a/b behind a. When Acquire has
+// a position, its tries add the advisory locks only after the grant. When it gives up, it withdraws
+// its position.
 //
 // All locks of a Locker belong to one session, which Run opens, and renews each time a third of
 // its TTL has passed. A session is trusted until one TTL after the last confirmed request was

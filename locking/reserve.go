@@ -23,9 +23,9 @@ func ReserveOf(option time.Duration) time.Duration {
 	return max(option, 0)
 }
 
-// Reserve returns the end of a waiter's reservation. The waiter is refused at now, and until is the
-// end of its last reservation. A new waiter has a zero until. All times are the store's. Every
-// store uses this rule.
+// Reserve returns the end of a waiter's reservation. The argument now is the time of the refusal,
+// and until is the end of the waiter's last reservation, which is zero for a new waiter. All times
+// are the store's. Every store uses this rule.
 //
 // A waiter has its first reservation from its first refusal on. After a reservation, younger
 // conflicting requests may pass for 5 times as long (Unreserved). The next refusal then begins a

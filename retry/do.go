@@ -48,9 +48,9 @@ func (e *ExhaustedError) Unwrap() []error {
 	return []error{e.Cause, e.End}
 }
 
-// Do calls op until it returns nil, as often as the policy allows, with delays
-// between. It returns nil, an error of op that If excludes, the context's cause if
-// that ended before the first try, or an *ExhaustedError.
+// Do calls op until it returns nil, as often as the policy allows, with delays between. It returns
+// nil, an error of op that the option If excludes, the cause of ctx if ctx ended before the first
+// try, or an *ExhaustedError.
 func Do(ctx context.Context, policy Policy, op func(context.Context) error,
 	options ...Option) error {
 	if ctx.Err() != nil {

@@ -9,7 +9,8 @@
 //   - The limits of a policy count from the first try. Elapsed is a limit for the beginning of a
 //     try, not for its end. A delay that would end after this limit is cut short, so that the last
 //     try begins at the limit.
-//   - Jitter only shortens delays, so that MaxDelay holds and the sum of the delays is known.
+//   - Jitter only shortens delays, so that MaxDelay holds, and the sum of the delays has a known
+//     maximum.
 //
 // If the policy is exhausted, Do returns an *ExhaustedError with the last failure, the number of
 // tries and the time since the first one.

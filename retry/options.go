@@ -12,8 +12,8 @@ type settings struct {
 // Option adjusts Do or Start.
 type Option func(*settings)
 
-// If limits retries to errors for which worth returns true. Do returns any other
-// error unchanged.
+// If is an option of Do: it retries only after errors for which worth returns true, and returns any
+// other error unchanged.
 func If(worth func(error) bool) Option { return func(s *settings) { s.worth = worth } }
 
 // OnFailure makes Do call hook after each failure, except one that If excludes. If

@@ -17,17 +17,18 @@ import (
 
 // HTTPParams are the params of an http job. URL, Headers and Body may have templates such as
 // {{scheduled_at}} or {{scheduled_at:%Y-%m-%d}}, with the names of [Values]. Values are escaped for
-// their place: in the path and the query of the URL, and in a body of JSON, XML or a form.
+// their place: in the path and the query of the URL, in headers, and in a body of JSON, XML or a
+// form.
 type HTTPParams struct {
 	URL          string            `json:"url"`    // http or https, absolute
-	Method       string            `json:"method"` // default GET, with a body POST
+	Method       string            `json:"method"` // default GET, or POST if there is a body
 	Headers      map[string]string `json:"headers"`
 	Body         string            `json:"body"`
 	ExpectStatus Statuses          `json:"expect_status"` // default any from 200 to 299
 	Timeout      jobs.Duration     `json:"timeout"`       // until the response is read; default 30s
-	// FollowRedirects is same_host (the default), none or any. any also follows redirects to other
-	// hosts, which do not get the headers of the job. A redirect that would send them the body is
-	// an error.
+	// FollowRedirects is "same_host" (the default), "none" or "any". With "any" the handler also
+	// follows redirects to other hosts, which do not get the headers of the job. A redirect that
+	// would send them the body is an error.
 	FollowRedirects string `json:"follow_redirects"`
 	// Values are for the templates.
 	Values Values `json:"values"`

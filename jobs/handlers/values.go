@@ -57,7 +57,7 @@ func factsOf(ctx context.Context, run *jobs.Run, previous bool) (map[string]any,
 //
 // The facts of the run have the names scheduled_at, previous_scheduled_at, run_id, job, token and
 // attempt, which values cannot have. previous_scheduled_at is null, and empty in templates, if no
-// run of the job has succeeded yet.
+// run of an earlier scheduled time has succeeded.
 type Values map[string]any
 
 // UnmarshalJSON parses whole numbers as int64, because a float64 would change large keys.

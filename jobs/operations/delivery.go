@@ -12,7 +12,7 @@ import (
 )
 
 // Undelivered returns deliveries that have failed so far or were given up, the youngest first.
-// errors.ErrUnsupported says that the store has no deliveries.
+// errors.ErrUnsupported says that the store does not support webhooks.
 func (o *Operations) Undelivered(ctx context.Context,
 	f storage.UndeliveredFilter) ([]storage.Undelivered, error) {
 	outbox, err := o.outbox()

@@ -55,8 +55,8 @@ type search struct {
 
 // ExpireDisconnected expires the sessions that it finds without a backend for the second time, at
 // least disconnectedFor after the first time. It uses the heartbeat connection of the session. It
-// does nothing behind a pooler, while that connection is in use, and if three older replicas are
-// live.
+// does nothing in each of these cases: behind a pooler, while that connection is in use, or if
+// three older replicas are live.
 func (s *Store) ExpireDisconnected(ctx context.Context, session uuid.UUID) ([]string, error) {
 	own := s.heartbeats.takeOpen(session)
 	if own == nil {

@@ -20,27 +20,27 @@
 // each resource. (Package fence has other tables, in other databases.) A start locks the names that
 // it wants FOR NO KEY UPDATE, whatever the mode, and their ancestors FOR SHARE. A later statement
 // looks for conflicting grants. So the second start sees the grants of the first. Each fence has a
-// floor, from which a start searches the grants of the resource: no claim with a smaller token
-// holds it. The floor rises only once in a thousand tokens, so that the table does not bloat. A
-// sweep deletes a fence one hour after it was added, unless it is locked. If a start finds that one
-// of its fences is gone, it begins again.
+// floor: no claim on the resource has a token smaller than the floor. So a start reads only grants
+// whose tokens are at least the floor. The floor rises only once in a thousand tokens, so that the
+// table does not bloat. A sweep deletes a fence one hour after it was added, unless it is locked.
+// If a start finds that one of its fences is gone, it begins again.
 //
 // A start decides in two ways. Most firings are new, and nothing refuses them: one statement
 // (startNew) inserts such a run as running, with its claim and grants. All other requests take
-// several statements, which insert the run as waiting first. If startNew leaves a new request
-// undecided, the caller sends it again. So each start is one transaction, and a failed one leaves
-// nothing behind.
+// several statements, which insert the run as waiting, and update it to running. If startNew leaves
+// a new request undecided, the caller sends it again. So each start is one transaction, and a
+// failed one leaves nothing behind.
 //
 // Each step of a start is a statement of its own. All are sent in one round trip as one implicit
 // transaction. So if a replica is paused after it has sent them, PostgreSQL commits them and
 // releases their locks.
 //
 // All transactions lock in one order: keys of actions, backfills, sessions, new fences, waiting
-// runs, fences, claims, runs, each sorted by key in byte order. A start inserts its runs after it
-// has locked the fences, because an insert of a run waits for another insert of its firing. A
-// Start holds its session FOR KEY SHARE until it commits, and a session is ended only under FOR
-// UPDATE. So an ended session has no start under way, and another replica can adopt its waiting
-// runs.
+// runs, fences, claims, runs, each sorted by key in byte order. Two starts that insert runs of the
+// same firing wait for each other, so an insert counts as a lock on the run. So a start inserts its
+// runs only after it has locked the fences, which come earlier in this order. A Start holds its
+// session FOR KEY SHARE until it commits, and a session is ended only under FOR UPDATE. So an ended
+// session has no start under way, and another replica can adopt its waiting runs.
 //
 // The active definitions follow from the definitions that sessions have (session_jobs). Both change
 // in one transaction under an advisory lock of PostgreSQL, not one in memcached. Such a transaction
@@ -53,10 +53,11 @@
 //
 // A session is renewed only while it is neither ended nor expired. Heartbeats have connections of
 // their own (heartbeats.go), which also show that a process exists (see "Disconnected sessions"). A
-// start of which PostgreSQL has received only a part holds its session, and no timeout of
-// PostgreSQL ends it. A few seconds after the session has expired, a sweep ends the PostgreSQL
-// backend that executes this start (backends.go). A sweep also ends a transaction that holds the
-// claim of a dead session. A finish ends a transaction that an abandoned handler has left open.
+// start of which PostgreSQL has received only a part holds its session. While the connection lasts,
+// no timeout of PostgreSQL ends this start. A few seconds after the session has expired, a sweep
+// ends the PostgreSQL backend that executes this start (backends.go). A sweep also ends a
+// transaction that holds the claim of a dead session. A finish ends a transaction that an abandoned
+// handler has left open.
 //
 // # Disconnected sessions
 //
@@ -70,8 +71,8 @@
 //   - The statement that expires a session requires that renewed_at and backend are those that the
 //     search found. So a heartbeat comes before it and keeps the session, or comes after it and
 //     finds the session expired.
-//   - A process that lives waits for the end of its connection, opens another one at once, and
-//     records the new backend (sessionbackend.go).
+//   - A live process notices when its connection ends. It opens another one at once, and records
+//     the new backend (sessionbackend.go).
 //   - A search runs on the heartbeat connection of its replica, which a restart, a crash or a
 //     failover of PostgreSQL ends. It considers only backends that existed during the lifetime of
 //     this connection. It knows this in two cases: an earlier search on this connection found the
@@ -123,7 +124,7 @@
 //
 //   - It looks for conflicts twice: before it locks any fence, and afterwards like a start. A
 //     request that the first look refuses locks no fence.
-//   - It fails as a whole unless its session is alive at its end.
+//   - A grant fails as a whole unless the session is still alive when the grant ends.
 //   - It locks the rows of its waiting locks, so that a withdrawal comes before or after it.
 //   - A waiting lock ends with its session, and no replica adopts it.
 //

@@ -65,9 +65,9 @@ var ErrTransactionControl = errors.New("transaction control is not allowed in a 
 // storage.ErrSuperseded if the claim is gone. The caller must then roll back.
 //
 // If ctx has a deadline, Fence also limits the transaction, so that a frozen replica cannot hold
-// its claim for ever. The limit of each statement, including its waits for locks, is the time that
-// is left until the deadline when Fence is called. Between two statements the transaction may be
-// idle for one minute more than that.
+// its claim for ever. Each statement, including its waits for locks, may take as long as the time
+// from the call of Fence until the deadline. Between two statements the transaction may be idle for
+// one minute more than that.
 func Fence(ctx context.Context, tx pgx.Tx, run *jobs.Run) error {
 	s, err := storeOf(run)
 	if err != nil {

@@ -29,13 +29,13 @@ var errNotNotified = errors.New("notifications do not arrive: a pooler that give
 // several clusters may share a database.
 func (s *Store) channel() string { return "holdfast " + s.cluster.String() }
 
-// Listen calls heard when it begins to listen, and then after each action. It uses a connection of
-// its own, and returns when this connection or ctx ends.
-func (s *Store) Listen(ctx context.Context, heard func()) error {
-	return wrap("notifications", s.listen(ctx, heard))
+// Listen calls notify once when it begins to listen, and then after each action. It uses a
+// connection of its own, and returns when this connection or ctx ends.
+func (s *Store) Listen(ctx context.Context, notify func()) error {
+	return wrap("notifications", s.listen(ctx, notify))
 }
 
-func (s *Store) listen(ctx context.Context, heard func()) error {
+func (s *Store) listen(ctx context.Context, notify func()) error {
 	conn, err := s.listener.connect(ctx)
 	if err != nil {
 		return err
@@ -48,11 +48,11 @@ func (s *Store) listen(ctx context.Context, heard func()) error {
 	if err := s.subscribe(ctx, conn); err != nil {
 		return err
 	}
-	heard()
+	notify()
 	for {
 		switch notification, err := within(ctx, listenSilence, conn.WaitForNotification); {
 		case err == nil && !strings.HasPrefix(notification.Payload, probing):
-			heard()
+			notify()
 		case err == nil:
 		case conn.IsClosed() || ctx.Err() != nil:
 			return err

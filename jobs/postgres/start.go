@@ -196,8 +196,8 @@ LEFT JOIN LATERAL (
     WHERE r.state = 'waiting' LIMIT 1) queued ON queued.run <> q.run`
 )
 
-// Start decides on each request in one round trip. It leaves new requests undecided that startNew
-// does not start.
+// Start decides on each request in one round trip. New requests that startNew does not start stay
+// undecided (storage.StartUndecided).
 func (s *Store) Start(ctx context.Context, session uuid.UUID,
 	requests []storage.StartRequest) ([]storage.StartResult, error) {
 	results := make([]storage.StartResult, len(requests))

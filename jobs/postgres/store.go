@@ -216,7 +216,7 @@ func (s *Store) checkJobsRole(ctx context.Context) error {
 	return nil
 }
 
-// ClusterID returns the id that the first migration drew.
+// ClusterID returns the id that the first migration generated.
 func (s *Store) ClusterID() uuid.UUID { return s.cluster }
 
 // Close waits at most 5 s for calls in progress, and closes the connections.

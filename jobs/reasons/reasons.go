@@ -20,8 +20,8 @@ const (
 	LocksUnavailable Reason = "locks_unavailable"
 	// the database with the tables of its job did not answer, or lacks the tables of the fence
 	DatabaseUnavailable Reason = "database_unavailable"
-	Misfire             Reason = "misfire" // no replica was up to start it
-	// another scheduled time of the job ran in its place
+	Misfire             Reason = "misfire" // no replica that has the job was up to start it in time
+	// another scheduled time of the job took its place
 	Superseded Reason = "superseded"
 	// its replica died, or could not confirm its session
 	SessionLost Reason = "session_lost"

@@ -20,8 +20,9 @@
 // scheduled times, except for the differences that docs/decisions/0012-quartz-syntax.md lists.
 //
 // Every is an interval of whole seconds that counts from 1970-01-01T00:00:00Z, as does @every. A
-// [Recurrence] is an interval within daily windows, or a number of days, weeks, months or years. At
-// is one time. After names jobs, and has no scheduled times of its own.
+// [Recurrence] is an interval within daily windows, or a number of days, weeks, months or years.
+// The function At gives a schedule of one time. The function After gives a schedule that names
+// other jobs and has no scheduled times of its own.
 //
 // # Clock changes
 //
@@ -35,7 +36,7 @@
 //
 // These schedules repeat evenly:
 //
-//   - cron with an hour, minute or second field that begins with *, or that matches every hour
+//   - cron whose hour, minute or second field begins with *, and cron that matches every hour
 //   - Quartz in the same cases, and with a step from a value, such as 0/15
 //   - an interval within a window
 //

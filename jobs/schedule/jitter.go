@@ -8,14 +8,14 @@ import (
 )
 
 // Jitter returns how much later than its scheduled time a firing starts: at least 0 and less than
-// most. It is spread evenly over the scheduled times of a job, and over the jobs of one scheduled
-// time. It is the same on every replica and in every version. It is 0 if most is not positive.
-func Jitter(job string, scheduledAt time.Time, most time.Duration) time.Duration {
-	if most <= 0 {
+// limit. It is spread evenly over the scheduled times of a job, and over the jobs of one scheduled
+// time. It is the same on every replica and in every version. It is 0 if limit is not positive.
+func Jitter(job string, scheduledAt time.Time, limit time.Duration) time.Duration {
+	if limit <= 0 {
 		return 0
 	}
 	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte(job), uint64(scheduledAt.Unix())))
-	share, _ := bits.Mul64(binary.BigEndian.Uint64(sum[:8]), uint64(most))
+	share, _ := bits.Mul64(binary.BigEndian.Uint64(sum[:8]), uint64(limit))
 	return time.Duration(share)
 }
 

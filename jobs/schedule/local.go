@@ -11,7 +11,8 @@ import (
 type ClockChanges struct {
 	// Skip leaves out a local time that does not exist. Otherwise it is due at the end of the gap.
 	Skip bool
-	// Both makes a local time that exists twice due both times. Otherwise it is due the first time.
+	// If Both is true and a local time exists twice, the job is due both times. Otherwise it is due
+	// the first time.
 	Both bool
 }
 

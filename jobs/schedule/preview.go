@@ -15,8 +15,9 @@ type Occurrence struct {
 	Change string
 }
 
-// Preview returns the first n scheduled times after from, or as many as there are. If excluded is
-// true it also returns those between them that calendars exclude, at most five hundred.
+// Preview returns the first n scheduled times that are later than the time from, or all if there
+// are fewer. If excluded is true it also returns those between them that calendars exclude, at most
+// five hundred.
 func (s Schedule) Preview(from time.Time, n int, excluded bool) []Occurrence {
 	var all []Occurrence
 	const most = 500

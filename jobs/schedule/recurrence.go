@@ -11,8 +11,8 @@ import (
 )
 
 // Recurrence is a schedule in words, by part: "every 20m between 09:00 and 17:00 on mon-fri" is due
-// within daily windows, "every 2 weeks at 02:30 on mon" on days of the calendar. Missing parts are
-// "".
+// within daily windows. "every 2 weeks at 02:30 on mon" is due on days of the calendar. Missing
+// parts are "".
 type Recurrence struct {
 	// Every is a duration of whole seconds such as 20m, or a number of days,
 	// weeks, months or years such as 2 weeks.

@@ -62,7 +62,8 @@ func (s Schedule) nominal(t time.Time) time.Time {
 	return scheduledAt.UTC()
 }
 
-// Upcoming returns the first n scheduled times after from, or as many as there are, in UTC.
+// Upcoming returns the first n scheduled times that are later than the time from, or all if there
+// are fewer, in UTC.
 func (s Schedule) Upcoming(from time.Time, n int) []time.Time {
 	var scheduledTimes []time.Time
 	for len(scheduledTimes) < n {
@@ -99,9 +100,10 @@ func (s Schedule) WithCalendars(calendars ...*Calendar) Schedule {
 	return s
 }
 
-// WithJitter returns the schedule with delays of up to most; its scheduled times do not change.
-func (s Schedule) WithJitter(most time.Duration) Schedule {
-	s.jitter = most
+// WithJitter returns the schedule with delays that are shorter than limit. Its scheduled times do
+// not change.
+func (s Schedule) WithJitter(limit time.Duration) Schedule {
+	s.jitter = limit
 	return s
 }
 

@@ -6,10 +6,11 @@ import "time"
 // dependent.
 const mostSteps = 10_000
 
-// ScheduledTimes returns the first n scheduled times of the job after from, or as many as there
-// are. schedules has the schedules of all jobs, by name. The scheduled times of a dependent are
-// those that all its dependencies share. It is due when they have succeeded. If dependencies share
-// few scheduled times, some may be left out. Jobs that depend on each other have none.
+// ScheduledTimes returns the first n scheduled times of the job that are later than the time from,
+// or all if there are fewer. schedules has the schedules of all jobs, by name. The scheduled times
+// of a dependent are those that all its dependencies share. It is due when they have succeeded. If
+// dependencies share few scheduled times, some may be left out. Jobs that depend on each other have
+// none.
 func ScheduledTimes(schedules map[string]Schedule, job string, from time.Time, n int) []time.Time {
 	steps := mostSteps
 	var scheduledTimes []time.Time

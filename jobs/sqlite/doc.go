@@ -18,9 +18,10 @@
 // Each connection keeps its prepared statements, up to a limit, and uses them again.
 //
 // The process decides in memory, by the monotonic clock, whether a session is alive. A heartbeat
-// must not wait for the transaction of a job, or a long one would cost the replica its session.
-// It writes the new expiry to the file only if the writer is free, for commands to read. When
-// the file is opened, all sessions of former processes are dead, and the first sweep ends them.
+// must not wait for the transaction of a job, or a long one would cost the replica its session. So
+// that commands can read the new expiry, a heartbeat also writes it to the file, but only if the
+// writer is free. When the file is opened, all sessions of former processes are dead, and the first
+// sweep ends them.
 //
 // A run may commit while its claim exists: one row with the token of the run. Start checks for
 // conflicts and inserts the claim with its grants in one transaction. Finish, sweep and revoke

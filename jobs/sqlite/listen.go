@@ -26,18 +26,18 @@ func (l *listeners) notify() {
 	}
 }
 
-// Listen calls heard after each action of this process. Actions of other processes, such as the
+// Listen calls notify after each action of this process. Actions of other processes, such as the
 // command line, show only in ControlState.
-func (s *Store) Listen(ctx context.Context, heard func()) error {
+func (s *Store) Listen(ctx context.Context, notify func()) error {
 	s.listeners.mu.Lock()
-	s.listeners.all[&heard] = true
+	s.listeners.all[&notify] = true
 	s.listeners.mu.Unlock()
 	defer func() {
 		s.listeners.mu.Lock()
 		defer s.listeners.mu.Unlock()
-		delete(s.listeners.all, &heard)
+		delete(s.listeners.all, &notify)
 	}()
-	heard()
+	notify()
 	select {
 	case <-ctx.Done():
 		return wrap("notifications", context.Cause(ctx))

@@ -214,7 +214,7 @@ func (s *Store) prepare(ctx context.Context) error {
 	return nil
 }
 
-// ClusterID returns the id that the first migration drew.
+// ClusterID returns the id that the first migration generated.
 func (s *Store) ClusterID() uuid.UUID { return s.cluster }
 
 // Close waits for the open transaction, closes the file and releases the file lock. Further calls

@@ -14,15 +14,17 @@ import (
 type Adoption struct {
 	Jobs  []AdoptedJob // the jobs
 	Known []uuid.UUID  // runs to leave out, because the caller tracks them
-	Limit int          // the most runs
-	Late  int          // the most late runs, so that an outage is not caught up at once
+	Limit int          // the maximum number of runs
+	// Late is the maximum number of late runs among them, so that an outage is not caught up at
+	// once.
+	Late int
 }
 
 // AdoptedJob is a job whose waiting runs are to be adopted.
 type AdoptedJob struct {
 	Name     string
 	Priority int // 1 to 9
-	// Threshold is how long after its scheduled time a run is late.
+	// A run counts as late when Threshold has passed since its scheduled time.
 	Threshold time.Duration
 }
 

@@ -118,7 +118,8 @@ type BackfillStep struct {
 	// added. 0: the caller does not have the job.
 	Version int64
 	After   time.Time // HandledUntil of the backfill; if it has moved, no run is added
-	// Times are the next scheduled times after After up to To, at most MaxBatch, sorted.
+	// Times are the next scheduled times of the backfill, sorted, at most MaxBatch: those that are
+	// later than the field After, and not later than the To of the backfill.
 	Times []BackfillTime
 	Last  bool // no other scheduled time follows up to To
 }

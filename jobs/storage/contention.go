@@ -21,9 +21,10 @@ type Contention interface {
 	// RunIntervals returns the runs of the jobs within a time range: of each job the youngest
 	// first, in no order between jobs.
 	RunIntervals(ctx context.Context, f RunIntervalFilter) ([]RunInterval, error)
-	// WaitSummaries sums up finished waits that ended at from or later and before until. It groups
-	// them by waiting job, holding job and resource, and returns at most MaxBatch groups, the
-	// longest total wait first. If there are more than MaxTallied waits, it counts the youngest.
+	// WaitSummaries sums up the finished waits whose end is not before from, and before until. It
+	// groups them by waiting job, holding job and resource, and returns at most MaxBatch groups,
+	// the longest total wait first. If there are more than MaxTallied waits, it counts the
+	// youngest.
 	WaitSummaries(ctx context.Context, from, until time.Time) ([]WaitSummary, error)
 	// Typical returns how long the jobs' runs take, by name, based on the last TypicalOf runs that
 	// have ended. Names are at most MaxBatch.
@@ -171,7 +172,7 @@ type Restart struct {
 type Restarts interface {
 	// NoteRestart records a restart, unless it is recorded already. The store sets NoticedAt.
 	NoteRestart(ctx context.Context, r Restart) error
-	// Restarts returns the restarts that were noticed at from or later and before until, the oldest
-	// first, at most MaxBatch of them.
+	// Restarts returns the restarts whose NoticedAt is not before from, and before until, the
+	// oldest first, at most MaxBatch of them.
 	Restarts(ctx context.Context, from, until time.Time) ([]Restart, error)
 }

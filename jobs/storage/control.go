@@ -15,12 +15,12 @@ type Control interface {
 	// changed. Then only Generation and the fields of the session itself are set: Cancels, Draining
 	// and Watched.
 	ControlState(ctx context.Context, session uuid.UUID, since int64) (ControlState, error)
-	// Listen calls heard when it begins to listen, and after each action, until ctx ends or the
-	// connection fails. It returns the reason. Actions can be missed. A store of one process
+	// Listen calls notify once when it begins to listen, and after each action, until ctx ends or
+	// the connection fails. It returns the reason. Actions can be missed. A store of one process
 	// returns only when ctx ends.
-	Listen(ctx context.Context, heard func()) error
-	// Pauses returns the pauses that were active at any time between from and until and that cover
-	// a job of that group, the oldest first.
+	Listen(ctx context.Context, notify func()) error
+	// Pauses returns the pauses that cover a job of that group and were active at any time between
+	// the times from and until, the oldest first.
 	Pauses(ctx context.Context, job, group string, from, until time.Time) ([]Pause, error)
 	// Audit returns a page of the audit log, the youngest entry first unless the filter says
 	// otherwise.

@@ -45,9 +45,10 @@ type Span struct {
 	Until time.Time // for a live session its expiry
 }
 
-// Cursor returns the cursor of the job to check. at is its CheckedUntil, away its Absence, and now
-// the store's clock. The pauses may be of any jobs, the oldest first. Cursor does not set Started
-// and Waits: the store sets them if Decided returns false for the ScheduledAt of the check.
+// Cursor returns the cursor of the job to check. The argument at is the CheckedUntil of the job,
+// away is its Absence, and now is the time of the store's clock. The pauses may be of any jobs, the
+// oldest first. Cursor does not set Started and Waits: the store sets them if Decided returns false
+// for the ScheduledAt of the check.
 func (c MisfireCheck) Cursor(at, now time.Time, pauses []Pause, spans []Span, away Span) Cursor {
 	if ahead := c.CallerTime.Sub(now); !c.CallerTime.IsZero() && ahead > 0 {
 		c.Until = c.Until.Add(-ahead).Truncate(time.Microsecond)
@@ -110,7 +111,7 @@ func (c Cursor) PresentDuring(from, until time.Time) bool {
 	return c.Absence.Until.Before(from) || until.Before(c.Absence.From)
 }
 
-// DownSince returns the end of the last span that began before then; zero if it is unknown.
+// DownSince returns the end of the last span that began before that time; zero if it is unknown.
 func (c Cursor) DownSince(then time.Time) time.Time {
 	var last time.Time
 	for _, s := range c.Spans {

@@ -53,9 +53,10 @@ type Dependents interface {
 	AddDependents(ctx context.Context, firings []DependentFiring) error
 }
 
-// OpenFiringsOf returns the result of OpenFirings. activeDefinitions are those of the dependents
-// and their dependencies. scheduledTimes are the open firings of each dependent that is not left
-// out. The keys of both are names of jobs. It is for stores.
+// OpenFiringsOf returns the result of OpenFirings. The argument activeDefinitions has the active
+// definitions of the dependents and of their dependencies. The argument scheduledTimes has the open
+// firings of each dependent, except the dependents that OpenFirings leaves out (see Dependents).
+// The keys of both are names of jobs. The function is for stores.
 func OpenFiringsOf(dependents []Dependent, activeDefinitions map[string]ActiveDefinition,
 	scheduledTimes map[string][]OpenFiring) map[string]OpenFirings {
 	all := make(map[string]OpenFirings, len(scheduledTimes))

@@ -3,7 +3,7 @@
 //
 // [Store] is the sum of small interfaces, each with one concern:
 //
-//	Sessions    a replica's liveness: open, heartbeat, close
+//	Sessions    a replica's liveness: open, heartbeat, end
 //	Firings     start, note, finish: from a firing to the end of its run
 //	Upkeep      sweep, adoption, misfires, pruning
 //	Dependents  the firings of jobs that run after others

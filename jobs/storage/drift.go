@@ -14,8 +14,8 @@ type JobDrift struct {
 	Without []string `json:"without,omitempty"` // they do not have it
 }
 
-// AddDrift adds a replica to the last element of found if that is for the job, otherwise to a new
-// element. So a store adds all replicas of a job before those of the next job.
+// AddDrift adds a replica to a list of drifts: to its last element if that is for the job, and
+// otherwise to a new element. So a store adds all replicas of a job before those of the next job.
 func AddDrift(found []JobDrift, job, replica string, without, newest bool) []JobDrift {
 	if len(found) == 0 || found[len(found)-1].Job != job {
 		found = append(found, JobDrift{Job: job})

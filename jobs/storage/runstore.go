@@ -21,8 +21,10 @@ type JobProgress interface {
 	PreviousSuccess(ctx context.Context, job string, before time.Time) (time.Time, error)
 }
 
-// RunStore is what a run needs of the database of its fenced transactions: of the store, or of the
-// database of its job. It is never a decorator of a store.
+// RunStore has the methods with which a run uses the database of its fenced transactions. This
+// database is the store or, if the job names one, a database of the section databases. The value is
+// never a wrapper of a store, such as the one that records metrics, because packages postgres and
+// sqlite assert its type.
 type RunStore interface {
 	JobProgress
 	// InTx runs fn in a fenced transaction of the run: see [jobs.Run.InTx].

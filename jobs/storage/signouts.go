@@ -10,8 +10,8 @@ import (
 // of a store hold for all replicas. Methods may be called concurrently.
 type SignOuts interface {
 	// Generations returns the generation of each user who has signed out. Other users have the
-	// generation 0. Generations may leave out a user whose last EndSignIns is longer ago than the
-	// keep of that call.
+	// generation 0. Generations may leave out a user if the last call of EndSignIns for this user
+	// is longer ago than its argument keep.
 	Generations(ctx context.Context) (map[string]int64, error)
 	// EndSignIns ends the sign-ins of a user, and returns the new generation. It is larger than all
 	// generations that the user has had.

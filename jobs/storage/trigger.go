@@ -80,8 +80,8 @@ type RunBlocker struct {
 	Reason jobs.Reason `json:"reason"`
 }
 
-// Limit returns how long after the beginning of its wait the run must have begun (see Begin); nil
-// if only its job's deadline applies.
+// Limit returns the longest time from the beginning of the wait (see Begin) to the start of the
+// run; nil if only the deadline of its job applies.
 func (r TriggerRequest) Limit() *time.Duration {
 	if r.AtOnce() {
 		return new(TriggerGrace)
@@ -105,11 +105,11 @@ func (r TriggerRequest) Begin(now time.Time) (scheduledAt, since time.Time) {
 // Later reports whether the trigger asks for a start at a later time.
 func (r TriggerRequest) Later() bool { return !r.At.IsZero() || r.Delay != 0 }
 
-// SameBegin reports whether r asks for the same time as an earlier trigger. The argument first is
-// the run that this trigger added, and not a recovery of it.
-func (r TriggerRequest) SameBegin(first Record) bool {
-	scheduledAt, _ := r.Begin(first.CreatedAt)
-	return scheduledAt.Equal(first.ScheduledAt)
+// SameBegin reports whether r asks for the same time as an earlier trigger. The argument is the run
+// that the earlier trigger added itself, and not a recovery of that run.
+func (r TriggerRequest) SameBegin(added Record) bool {
+	scheduledAt, _ := r.Begin(added.CreatedAt)
+	return scheduledAt.Equal(added.ScheduledAt)
 }
 
 // StartBy returns when a run that waits since that time must have begun; nil if only its job's

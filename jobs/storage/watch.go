@@ -25,8 +25,8 @@ type Output struct {
 // when it ends.
 type Watching interface {
 	// Watch marks the run as watched for WatchLasts from now. Its replica learns of it with its
-	// ControlState. It writes nothing if the previous mark lasts for at least half of that time,
-	// nor for a run that does not run.
+	// ControlState. It writes nothing if at least half of WatchLasts is left of the previous mark,
+	// or if the run is not running.
 	Watch(ctx context.Context, run uuid.UUID) error
 	// SaveOutput stores the output of runs so far, in place of the previous one. It leaves out runs
 	// whose claims are gone or are being given back. The output at the end of a run replaces it.

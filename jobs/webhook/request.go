@@ -31,7 +31,7 @@ type Event struct {
 	Type      string         `json:"type"`      // "run." and the state in which the run ended
 	Timestamp time.Time      `json:"timestamp"` // when it ended
 	Cluster   uuid.UUID      `json:"cluster"`
-	Data      storage.Record `json:"data"` // as in the API, without output and params
+	Data      storage.Record `json:"data"` // as in the API, without output, params and attempts
 }
 
 // try sends one request. Its error contains no secret. postponed is how long the receiver asks to

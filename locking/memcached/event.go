@@ -28,7 +28,8 @@ const (
 	EventCorrected EventKind = "corrected" // a setting that was rated Unsafe or Advice is good now
 )
 
-// Event is an event of a server, or the first or a changed rating of one of its settings.
+// Event is an event of a server. The rating of a setting is an event when it is read for the first
+// time, and when it has changed.
 type Event struct {
 	Kind    EventKind `json:"kind"`
 	At      time.Time `json:"at"`              // when it was read, by this machine's clock

@@ -8,10 +8,10 @@
 //   - It gives the tests a folder for temporary files, and removes it at the end.
 //   - It ends every process that a test started and did not end. Such a process
 //     fails the run and is named, unless the run was interrupted.
-//   - It runs a package once more if the race detector itself fails in it before
-//     any test does. A check in the detector's runtime ("ThreadSanitizer: CHECK
-//     failed: tsan_rtl.cpp:346") failed in two of twelve runs on a busy machine.
-//     Its cause is not known.
+//   - It runs a package once more if the race detector itself fails in it before any test does. A
+//     check in the detector's runtime ("ThreadSanitizer: CHECK failed: tsan_rtl.cpp:346") failed in
+//     two of twelve runs on a busy machine. One cause is go.dev/issue/78156, which package
+//     internal/sleep avoids.
 //   - It prints the lines of go test for each package, the output of tests that
 //     failed in full, and the slowest tests at the end.
 //
