@@ -90,7 +90,7 @@ func TestConflictingTransactionsWait(t *testing.T) {
 					orders := [][2]string{{pair.one, pair.other}, {pair.other, pair.one}}
 					for j, both := range orders {
 						cluster := clusterOf(t)
-						cluster[0], cluster[1] = byte(i), byte(j)
+						cluster[0], cluster[1], cluster[2] = byte(i), byte(j), 0
 						if pair.conflict || known == "all" && !on.locksGaps(both[:]) {
 							on.use(t, cluster, locks(both[0], both[1]))
 							on.checkWait(t, cluster, on.inTx, both, pair.conflict)
