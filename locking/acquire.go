@@ -8,13 +8,11 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// Acquire retries TryAcquire by policy while a resource is held. It holds nothing
-// while it waits, and polls only the resource that blocked the last try. Its errors
-// are those of TryAcquire. A *HeldError comes inside a *retry.ExhaustedError, which
-// has the number of tries and their duration.
+// Acquire retries TryAcquire by policy while a resource is held. It returns the errors of
+// TryAcquire, but wraps a *HeldError in a *retry.ExhaustedError.
 //
-// With Options.Grants the longest waiter goes first. Acquire then also waits for a session, in each
-// try for at most Options.Session.TTL. It retries when the grants cannot be reached.
+// With Options.Grants, Acquire also retries while the grants cannot be reached or there is no
+// session. Each try waits at most Options.Session.TTL for a session.
 func (l *Locker) Acquire(ctx context.Context, owner Owner, requests []Request,
 	policy retry.Policy) (*Lock, error) {
 	if l.keeper != nil {
@@ -87,10 +85,9 @@ func (l *Locker) stillHeld(ctx context.Context, resource Resource) *HeldError {
 	return nil
 }
 
-// Inspect returns the holder of each resource, as its advisory lock names it. Free resources are
-// left out, and so are locks without an advisory lock (see Options.Restore). Inspect asks each
-// server once. If one of them does not reply, it returns no holders and an error that wraps
-// ErrUnavailable.
+// Inspect returns the holders that the advisory locks of the resources name. It leaves out
+// resources without an advisory lock. If a server does not reply, Inspect returns no holders and an
+// error that wraps ErrUnavailable.
 func (l *Locker) Inspect(ctx context.Context, resources []Resource) (map[Resource]Holder, error) {
 	if len(resources) == 0 {
 		return nil, nil

@@ -10,12 +10,11 @@ import (
 var (
 	// ErrNotStored says that the key exists. Add changed nothing.
 	ErrNotStored = errors.New("key is held")
-	// ErrUnavailable says that the backend did not get the request, or that it did not reply to a
-	// Get. So nothing was changed. From Grants it says only that there was no reply: the call may
-	// have taken effect.
+	// ErrUnavailable says that the backend did not get the request, or did not reply to a Get. From
+	// Grants it says only that there was no reply: the call may have taken effect.
 	ErrUnavailable = errors.New("lock backend is unavailable")
-	// ErrUnclear says that the reply was lost. The operation may have taken effect,
-	// or may still do so.
+	// ErrUnclear says that the reply was lost. The operation has taken effect, may still do so, or
+	// never will.
 	ErrUnclear = errors.New("outcome is unclear: the reply was lost")
 	// ErrMissing says that the key does not exist.
 	ErrMissing = errors.New("key is gone")
@@ -23,41 +22,37 @@ var (
 	ErrNotOwner = errors.New("key is held by another")
 	// ErrFull says that the backend has no room for another key.
 	ErrFull = errors.New("lock backend is full")
-	// ErrTooLarge says that a value is larger than the backend accepts. The limit is
-	// MaxValueBytes, or a smaller one of the server.
+	// ErrTooLarge says that a value is larger than MaxValueBytes or the limit of the server.
 	ErrTooLarge = errors.New("value is too large")
 )
 
 // Backend is a key-value store with expiry.
 //
-// Keys have 1 to 250 bytes, without spaces and control characters. Values have at
-// most MaxValueBytes. TTLs are whole seconds. An item may vanish up to two seconds
-// early, or at any time when the backend loses its memory.
+// Keys are those that CheckKey accepts. Values have at most MaxValueBytes. TTLs are whole seconds.
+// An item may vanish up to two seconds early, or when the backend loses its memory.
 //
-// All methods may be called concurrently. They return when ctx ends, or after the
-// backend's own timeout.
+// Methods may be called concurrently. They return when ctx ends, or after the backend's own
+// timeout.
 type Backend interface {
-	// Server names the server that has the key. It sends no request. Keys of one
-	// server are available or unavailable together.
+	// Server names the server that has the key. It sends no request.
 	Server(key string) string
-	// Add stores value under key for ttl if the key is free. It returns ErrNotStored
-	// when it is not, ErrFull, ErrTooLarge, ErrUnavailable or ErrUnclear.
+	// Add stores value under key for ttl if the key is free. It returns ErrNotStored if the key
+	// exists, ErrFull, ErrTooLarge, ErrUnavailable or ErrUnclear.
 	Add(ctx context.Context, key string, value []byte, ttl time.Duration) error
-	// AddAll adds each item like Add, in as few requests as possible. The results have
-	// the order of the items. An item that is not added does not affect the others.
+	// AddAll adds each item like Add, in as few requests as possible. The results have the order of
+	// the items.
 	AddAll(ctx context.Context, items []Item, ttl time.Duration) []Added
-	// Get returns the values of those keys that exist. If a server of one of the keys does not
-	// reply, Get returns no values and ErrUnavailable.
+	// Get returns the values of those keys that exist. If one server does not reply, Get returns no
+	// values and ErrUnavailable.
 	Get(ctx context.Context, keys ...string) (map[string][]byte, error)
-	// Renew sets the key's TTL again if the key holds exactly value. It returns
-	// ErrMissing, ErrNotOwner, ErrFull, ErrUnavailable or ErrUnclear.
+	// Renew sets the key's TTL again if the key holds exactly value. It returns ErrMissing,
+	// ErrNotOwner, ErrFull, ErrUnavailable or ErrUnclear.
 	Renew(ctx context.Context, key string, value []byte, ttl time.Duration) error
-	// Delete removes the key if it holds exactly value. It returns
-	// ErrMissing, ErrNotOwner, ErrUnavailable or ErrUnclear.
+	// Delete removes the key if it holds exactly value. It returns ErrMissing, ErrNotOwner,
+	// ErrUnavailable or ErrUnclear.
 	Delete(ctx context.Context, key string, value []byte) error
-	// DeleteAll removes each item like Delete, in this order, in as few requests as
-	// possible. It returns an error or nil for each. It compares the values of
-	// items whose Version is zero or out of date.
+	// DeleteAll removes each item like Delete, in this order, in as few requests as possible. It
+	// returns an error or nil for each.
 	DeleteAll(ctx context.Context, items []Item) []error
 }
 
@@ -69,8 +64,8 @@ type Item struct {
 	Version Version
 }
 
-// Version identifies an item that a Backend has stored, until it is renewed or
-// removed. Only the Backend knows what the fields mean. Zero says that it is unknown.
+// Version identifies an item that a Backend has stored, until it is renewed or removed. Zero means
+// unknown.
 type Version struct{ Connection, Number uint64 }
 
 // Added is the result of AddAll for one item.

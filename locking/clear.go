@@ -6,8 +6,7 @@ import (
 	"fmt"
 )
 
-// Clear removes the advisory locks that a dead run has left on the requests' resources. So no
-// waiter waits for the end of the lease. Advisory locks of other runs stay. The caller must know
+// Clear removes the advisory locks of a dead run on the requests' resources. The caller must know
 // that the run's claim is gone. A Locker with Grants clears by itself.
 func (l *Locker) Clear(ctx context.Context, requests []Request, run string) error {
 	resources, err := l.advisoryResources(requests)
@@ -24,7 +23,7 @@ func (l *Locker) Clear(ctx context.Context, requests []Request, run string) erro
 	return nil
 }
 
-// ClearReleased is Clear for locks that a sweep has taken back.
+// ClearReleased is Clear for the locks that a sweep released.
 func (l *Locker) ClearReleased(ctx context.Context, released []Released) error {
 	var left []remnant
 	for _, r := range released {

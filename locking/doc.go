@@ -1,124 +1,106 @@
 // Package locking locks resources for replicas that share them: tables, "/"-separated paths,
-// semaphores. It is useful without the scheduler.
+// semaphores. It can be used without the scheduler.
 //
-// A [Locker] uses two kinds of locks, or one of them. Advisory locks are in a small key-value store
-// (Backend): memcached, or the memory of one process. They are fast and cheap to poll, and the
-// store may lose them. Grants are in a database or in memory. They decide which locks are held, in
-// every mode, and give each lock a token that is larger than those of earlier conflicting locks.
+// # Two kinds of locks
+//
+// A Locker uses one of two kinds of locks, or both:
+//
+//   - An advisory lock is a key in a key-value store (Backend): memcached, or the memory of one
+//     process. It is fast and cheap to poll. The store may lose it.
+//   - Grants are in a database, or in memory. They decide which locks are held. Each granted lock
+//     has a claim with a fencing token. Of two conflicting locks, the later one has the larger
+//     token.
+//
+// What a Locker guarantees depends on the kinds:
 //
 //	a Locker with         modes                        excludes other holders
 //	advisory locks only   exclusive, exact names       while the key-value store keeps them
 //	both                  all modes, with hierarchy    always; most polls spare the database
 //	grants only           all modes, with hierarchy    always
 //
-// Options.Restore is for a program whose own database decides which owner may commit, such as the
-// scheduler. If an advisory lock disappears, the Locker then adds it again, and its lock continues.
+// The scheduler uses advisory locks with Options.Restore. Its own store decides which run may
+// commit.
 //
 // # What a lock covers
 //
-// With grants, a lock on a resource covers the path and everything beneath it: a lock on a/b
-// excludes one on a and one on a/b/c, but not one on a/d. An advisory lock covers only the
-// exact path. A shared lock excludes only exclusive ones, and an exclusive lock excludes all. A
-// resource with n slots can be locked n times. A lock on several resources is all or nothing.
-// Conflict compares two requests by these rules.
+//   - With grants, a lock covers its path and all paths beneath it. A lock on a/b excludes locks on
+//     a and on a/b/c, but not on a/d.
+//   - An advisory lock covers only the exact path.
+//   - A shared lock excludes only exclusive locks. An exclusive lock excludes all others.
+//   - A resource with n slots can be locked n times.
+//   - A lock on several resources is all or nothing.
 //
 // # Advisory locks
 //
-// The names of a lock are sorted and deduplicated. Each name has a key of its own. One request to
-// each server adds the keys that are free. If another lock holds one of the keys, the added ones
-// are removed. A caller holds nothing while it waits, so there is no deadlock. If two callers want
-// the same names at the same time, each can add one of the keys, and then neither gets the lock.
-// Acquire repeats all these steps by a policy, whose delay should have jitter. Only exclusive
-// requests have an advisory lock, under the exact name. With grants or Options.Restore, a job's own
-// name has none.
+// Only exclusive requests have an advisory lock. With grants or Options.Restore, a job's own name
+// has none.
 //
-// The value of an advisory lock is JSON with its holder, and with a nonce that is drawn for each
-// add and never reused. A value is renewed or removed only if the key still has exactly this value.
-// So an old owner cannot change the lock of its successor. If a key has a value that this package
-// did not write, an unknown holder has the lock, and the value is never removed.
+// Each name has a key. The Locker sends one request to each server, which adds the free keys. If
+// another lock holds one of the keys, the Locker removes the keys that it added. So a caller holds
+// nothing while it waits, and no deadlock is possible. But two callers that want the same names can
+// refuse each other, so the delay of Acquire's policy should have jitter.
 //
-// If the reply to an add is lost, the process does not know whether the add has taken effect or
-// will do so later. So the value is read back, and the nonces are compared. A value with a nonce of
-// this process that belongs to no lock is a stray, and is removed. Run looks for strays too.
+// The value of an advisory lock is JSON with its holder and a nonce, an id that is never reused.
+// The Locker changes a key only while it has exactly this value. So an old owner cannot change the
+// lock of its successor. A value that this package did not write counts as an unknown holder, and
+// stays.
 //
-// With grants, an advisory lock contains the session of its owner. If advisory locks of other
-// sessions are in the way, Run asks the grants whether these sessions are alive (Sessions), in
-// one query for all, at most every two seconds. The advisory lock of a dead session is removed
-// like a stray, so no waiter waits for the end of its lease. The advisory locks of a live
-// session are not removed, even if the grants have not decided on their lock yet.
+// After a lost reply, the Locker compares the nonce in the key with its own. A value with a nonce
+// of this process that belongs to no lock is a stray. The Locker removes strays.
 //
-// With grants, if a server does not answer, the Locker does not ask it again for two seconds. It
-// continues to ask the other servers.
+// # Trust without grants
 //
-// Without grants, an advisory lock is trusted for its lease less two seconds, because memcached
-// may drop an item up to two seconds early. The time counts from before the request was sent, so
-// a slow reply does not extend it. Run renews an advisory lock each time a third of the lease
-// has passed. If an advisory lock cannot be renewed in time, has disappeared, or has the value
-// of another owner, its lock is lost: the context of the lock ends with a *LostError. With
-// grants the advisory lock is added again, and the lock continues.
+// Without Options.Restore, a Locker trusts an advisory lock for its lease less two seconds, because
+// memcached may drop an item that much too early. The time counts from before the request was sent.
+// Run renews an advisory lock after each third of the lease. The lock is lost in these cases:
+//
+//   - No renewal succeeds in time.
+//   - The advisory lock has disappeared.
+//   - The key has the value of another owner.
+//
+// Then the context of the lock ends with a *LostError. With grants or Options.Restore the lock
+// continues, and the Locker adds the advisory lock again.
 //
 // # Grants
 //
-// After the advisory locks the grants decide, in one call for all requests of the process at that
-// time. If they refuse a lock, its advisory locks are removed. Then each try of Acquire first
-// looks for the advisory lock of the blocker, which contains the blocker's id. While it exists,
-// the try does not ask the grants. If the blocker has no advisory lock (it is shared, has a slot,
-// or only waits), each try asks the grants once. If the key-value store does not answer, the
-// grants decide alone.
+// Acquire adds the advisory locks first. Then the grants decide. If they refuse the lock, the
+// Locker removes its advisory locks. Later tries depend on the blocker:
 //
-// Waiters are served in order. Acquire gets a position among the waiters when the grants first
-// refuse it. If an Acquire has no position yet and an advisory lock has blocked it for a second,
-// the Acquire asks the grants too. While its position is reserved (Reserve), younger conflicting
-// requests wait behind it, for example readers behind a writer, and a/b behind a. When Acquire has
-// a position, its tries add the advisory locks only after the grant. When it gives up, it withdraws
-// its position.
+//   - While the blocker has an advisory lock, a try only reads that.
+//   - Otherwise a try asks the grants. Shared locks, slots and waiters have no advisory lock.
 //
-// All locks of a Locker belong to one session, which Run opens, and renews each time a third of
-// its TTL has passed. A session is trusted until one TTL after the last confirmed request was
-// sent, by the monotonic clock of the machine. If it is lost, all its locks end, and Run opens
-// another session. Any other replica frees the locks of an expired session, with their advisory
-// locks, within a third of a TTL after the session expired by the clock of the store. With
-// Session.Succeeds, a new process frees the locks of the previous process of its name at once.
+// If a server does not answer, the Locker does not ask it for two seconds. The grants decide alone.
 //
-// A lost reply leaves nothing behind. A lock keeps its id when it is requested again. If the
-// caller gives up, the request is withdrawn. If a heartbeat returns a claim or a position that
-// this process does not know, it is given back.
+// The grants serve waiters in order. Acquire gets a position among the waiters when the grants
+// first refuse it. If only advisory locks have blocked it for a second, it asks the grants too.
+// While its position is reserved, younger conflicting requests wait behind it. The function Reserve
+// has the rule.
+//
+// # Sessions
+//
+// All locks of a Locker with grants belong to one session. Run opens the session, and renews it
+// after each third of its TTL. The Locker trusts the session for one TTL. This time counts from
+// before the last confirmed request was sent, by the monotonic clock. If the session is lost, all
+// its locks end, and Run opens another one.
+//
+// Each replica frees the locks of expired sessions. This takes at most a third of a TTL after the
+// expiry by the clock of the store. A process that dies before the grant leaves an advisory lock
+// without a claim. So Run asks the grants which sessions in the way are alive, at most every two
+// seconds. The Locker removes the advisory locks of dead sessions.
+//
+// A lost reply leaves nothing behind. If a heartbeat returns a claim or position that this process
+// does not know, the Locker gives it back.
 //
 // # Guarantee
 //
 // Without grants, a lock is only advisory. The key-value store can lose it by a restart or an
-// eviction, or earlier than expected if a machine was suspended and its clock stood still. Then a
-// second holder gets the lock, and both have it until the first one detects the loss at its next
-// renewal.
+// eviction, or when the clock of a suspended machine stands still. Then a second holder gets the
+// lock. Both have it until the first one notices the loss at its next renewal.
 //
-// Grants never give conflicting claims at the same time. But a holder can be paused, and continue
-// after its session has expired and another holder has the lock. Then work is safe only if the
-// place where it takes effect checks Lock.Token. Such a place is a transaction of the same database
-// that first locks the claim, or a system that refuses tokens smaller than the largest that it has
-// seen.
+// Grants never give conflicting claims at the same time. But a holder can freeze, and continue
+// after another holder has got the lock. So the place where the work takes effect must check
+// Lock.Token:
 //
-// ErrHeld means that another lock holds the resource or, with grants, has waited for it longer.
-// ErrUnavailable and ErrUnclear do not say whether another lock holds it.
-//
-// # Values computed once
-//
-// Memo computes a value once in the cluster, under a lock, and stores it in the same key-value
-// store for a given time. A process that has noticed the loss of its lock stores nothing, because
-// its value may be old. If it has not noticed the loss, two processes can store the value. They
-// store with Add, so the first stored value counts, and the other process returns it too.
-//
-// # Files
-//
-//	resource.go, table.go     resources and conflicts
-//	locker.go, advisory.go    TryAcquire, and values of advisory locks
-//	renew.go, renewals.go     renewal
-//	stray.go, remove.go, clear.go  removal
-//	owners.go, servers.go     advisory locks of dead sessions; servers that do not answer
-//	attempt.go, acquire.go    a lock with grants; waiting
-//	session_locks.go, session.go  locks and requests of a session; its heartbeat and sweep
-//	lock.go, release.go       a lock, and its end
-//	gate.go                   Gate, which chooses one of many callers
-//	memo.go                   Memo, which computes a value once
-//
-// Gate needs advisory locks, and Memo a Locker with advisory locks only.
+//   - A transaction of the same database first locks the claim.
+//   - Another system refuses tokens smaller than the largest that it has seen.
 package locking

@@ -14,21 +14,19 @@ var (
 	ErrBadRequest = errors.New("bad lock request")
 	// ErrUnsupported matches every *UnsupportedError.
 	ErrUnsupported = errors.New("lock mode is not supported here")
-	// ErrForeignValue says that a Memo's key holds a value that Memo did not write.
-	// Memo never removes it; it expires.
+	// ErrForeignValue says that Memo did not write the value under its key. Memo never removes it.
 	ErrForeignValue = errors.New("stored value is not a value of this key")
 )
 
-// HeldError says that another lock holds a resource, or has waited for it longer. It
+// HeldError says that another lock holds a resource or, with grants, has waited for it longer. It
 // is a normal outcome, and matches ErrHeld.
 type HeldError struct {
 	Resource Resource // of the other lock
 	Holder   Holder   // not Known if it could not be read
-	Waiting  bool     // it is an older waiter, not a holder; only with Options.Grants
+	Waiting  bool     // an older waiter, not a holder; only with Options.Grants
 }
 
-// Error returns a text such as "orders is held by job sales (run 0190…) on
-// replica-1".
+// Error returns a text such as "orders is held by job sales (run 0190…) on replica-1".
 func (e *HeldError) Error() string {
 	if e.Waiting {
 		return fmt.Sprintf("%s is waited for by %s, which goes first", e.Resource, e.Holder)
@@ -36,17 +34,15 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s is held by %s", e.Resource, e.Holder)
 }
 
-// Is reports whether target is ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
-// RequestError refuses requests that no lock can have: too many, one resource in two
-// modes, slots out of range, or an unknown mode. It matches ErrBadRequest.
+// RequestError refuses requests that Normalize refuses, except those with ErrBadName. It matches
+// ErrBadRequest.
 type RequestError struct {
 	Resource Resource // zero if there are too many requests
 	Problem  string
 }
 
-// Error returns the reason.
 func (e *RequestError) Error() string {
 	if e.Resource.IsZero() {
 		return e.Problem
@@ -54,28 +50,24 @@ func (e *RequestError) Error() string {
 	return fmt.Sprintf("%s: %s", e.Resource, e.Problem)
 }
 
-// Is reports whether target is ErrBadRequest.
 func (e *RequestError) Is(target error) bool { return target == ErrBadRequest }
 
-// UnsupportedError refuses a request that a Locker without Grants or Restore cannot
-// enforce. It matches ErrUnsupported.
+// UnsupportedError refuses a shared or slotted request to a Locker without Grants or Restore. It
+// matches ErrUnsupported.
 type UnsupportedError struct {
 	Request Request
 }
 
-// Error names the resource and the mode.
 func (e *UnsupportedError) Error() string {
 	return fmt.Sprintf("%s: a %s lock needs a store of grants, and this locker has none",
 		e.Request.Resource, e.Request.Mode)
 }
 
-// Is reports whether target is ErrUnsupported.
 func (e *UnsupportedError) Is(target error) bool { return target == ErrUnsupported }
 
 // LossReason says how a lock was lost.
 type LossReason string
 
-// The ways to lose a lock.
 const (
 	// The advisory lock is gone: the backend lost it, or it expired.
 	LossVanished    LossReason = "vanished"
@@ -86,18 +78,16 @@ const (
 	LossClaim   LossReason = "claim" // the claim is gone: an operator has released it
 )
 
-// LostError is the cause of a lost lock's context. Release returns it for a lock
-// that was no longer held.
+// LostError is the cause of a lost lock's context. Release returns it for a lock that was lost.
 type LostError struct {
 	Resource Resource // the first lost one; zero if the whole lock was lost at once
 	Reason   LossReason
 	Holder   Holder // the new holder if Reason is LossTaken
-	// Err is the error of the renewal if Reason is LossUnconfirmed. It wraps
-	// ErrSessionLost for LossSession, and ErrSuperseded for LossClaim.
+	// Err is the error of the renewal if Reason is LossUnconfirmed. It wraps ErrSessionLost for
+	// LossSession, and ErrSuperseded for LossClaim.
 	Err error
 }
 
-// Error returns the resource and the reason.
 func (e *LostError) Error() string {
 	switch e.Reason {
 	case LossTaken:
@@ -113,21 +103,17 @@ func (e *LostError) Error() string {
 	return fmt.Sprintf("lock was lost: it was not renewed in time: %v", e.Err)
 }
 
-// Unwrap returns Err.
 func (e *LostError) Unwrap() error { return e.Err }
 
-// UnsharedError says that this caller computed a Memo's value and could not store
-// it. No other caller gets it.
+// UnsharedError says that this caller computed a Memo's value and could not store it.
 type UnsharedError struct {
 	Key   string
 	Value []byte // what compute returned
-	Err   error  // why it could not be stored
+	Err   error  // why the value could not be stored
 }
 
-// Error returns the reason.
 func (e *UnsharedError) Error() string {
 	return fmt.Sprintf("memo %s: its value was computed and could not be stored: %v", e.Key, e.Err)
 }
 
-// Unwrap returns the reason.
 func (e *UnsharedError) Unwrap() error { return e.Err }

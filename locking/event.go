@@ -3,12 +3,10 @@ package locking
 // EventKind is what happened to a lock between Acquire and Release.
 type EventKind string
 
-// The kinds of event.
 const (
-	// An advisory lock had vanished and was added again. Only with Options.Restore.
+	// The Locker added a vanished advisory lock again. Only with Options.Restore.
 	EventRestored EventKind = "restored"
-	// Another lock has the key, and the store's claim still protects the lock. Only
-	// with Options.Restore.
+	// Another lock has the key. The claim still protects the lock. Only with Options.Restore.
 	EventTaken EventKind = "taken"
 	EventLost  EventKind = "lost" // the lock's context has ended
 )
@@ -18,6 +16,6 @@ type Event struct {
 	Kind     EventKind
 	Resource Resource // zero if the whole lock was lost at once
 	Owner    Owner    // of the lock
-	Holder   Holder   // the new holder, for EventTaken, and for EventLost if Err has LossTaken
+	Holder   Holder   // the new holder, if another lock has the key
 	Err      error    // the *LostError of EventLost
 }

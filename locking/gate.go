@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Gate returns true to one caller with the name: the first within ttl, which is a second to 30
-// days. It returns false and no error only when another call has clearly taken the name. An error
-// of the backend comes with false too, but the outcome is unknown, and the caller must continue as
-// if it had won. So the work behind the gate must tolerate two callers.
+// Gate returns true to the first caller with the name within ttl, which is a second to 30 days. If
+// it returns false without an error, another caller was the first. An error says that the result is
+// unknown. The caller must then continue as if it were the first. So the work behind a gate must
+// tolerate two callers.
 func (l *Locker) Gate(ctx context.Context, name string, ttl time.Duration) (won bool, err error) {
 	if name == "" {
 		return false, fmt.Errorf("%w: a gate needs a name", ErrBadName)
@@ -40,9 +40,8 @@ func (l *Locker) Gate(ctx context.Context, name string, ttl time.Duration) (won 
 	return false, fmt.Errorf("gate %s: %w", name, err)
 }
 
-// Passed returns the names whose gate a caller has passed. It asks each server once.
-// It leaves out the names of servers that do not reply, and returns their errors. A
-// caller can pass another gate at any time, so the result may be out of date.
+// Passed returns the names whose gate a caller has passed. It leaves out the names of servers that
+// do not reply, and returns their errors.
 func (l *Locker) Passed(ctx context.Context, names []string) (map[string]bool, error) {
 	if len(names) == 0 {
 		return nil, nil

@@ -11,30 +11,28 @@ import (
 )
 
 var (
-	// ErrSessionLost says that a session has ended or expired. It never
-	// revives; a replica opens a new one.
+	// ErrSessionLost says that a session has ended or expired. It never revives.
 	ErrSessionLost = session.ErrLost
-	// ErrNoSession says that a Locker with Grants has no session now: Run has not
-	// opened one yet, has lost it, or has returned.
+	// ErrNoSession says that a Locker with Grants has no session now: Run has not opened one yet,
+	// has lost it, or has returned.
 	ErrNoSession = session.ErrNone
-	// ErrSuperseded says that a claim is gone. No further write of its owner may
-	// take effect.
+	// ErrSuperseded says that a claim is gone. No write of its owner may take effect any more.
 	ErrSuperseded = errors.New("superseded: its claim is gone")
 )
 
-// Token is a claim's number. It grows with each claim of the cluster, so the later
-// of two locks on one resource has the larger token. 0 is no token.
+// Token is a fencing token: the number of a claim. Each new claim of the cluster gets a larger one.
+// 0 is no token.
 type Token int64
 
-// Session says that a replica is alive. The store of the grants keeps it.
+// Session says that a replica is alive.
 type Session struct {
 	ID      uuid.UUID // drawn by the replica, new for each session
 	Replica string
 	Version string // of the program, for display
 	TTL     time.Duration
-	// Succeeds says that all earlier sessions of the replica belong to dead
-	// processes, because its name is configured and its process has just begun.
-	// OpenSession then ends other sessions of the same name at once.
+	// Succeeds says that all earlier sessions of this replica name belong to dead processes.
+	// OpenSession then ends them at once. Set it if the name is configured and the process has just
+	// begun.
 	Succeeds bool
 }
 
@@ -47,28 +45,25 @@ type HeartbeatReply struct {
 
 // GrantRequest asks for a claim on all of the requests, or on none.
 type GrantRequest struct {
-	ID       uuid.UUID // of the lock; drawn by the caller for one session, the same in every try
+	ID       uuid.UUID // of the lock, drawn by the caller; the same in every try of one session
 	Owner    Owner     // for display
 	Requests []Request // normalized; empty requests are granted at once
-	// Wait queues the lock at its first refusal. While its position is reserved,
-	// younger conflicting requests yield to it. It stays queued until it is granted
-	// or withdrawn, or its session ends or expires. Without Wait a refusal changes
-	// nothing, and a queued lock stays queued.
+	// Wait queues the lock at its first refusal. The lock leaves the queue when it is granted or
+	// withdrawn, or when its session ends or expires. A refusal of a later request without Wait
+	// leaves it in the queue.
 	Wait bool
-	// Reserve is how long a waiter's position is reserved (see the function
-	// Reserve). Afterwards younger requests may pass it.
+	// Reserve is how long each reservation of the position lasts: see the function Reserve.
 	Reserve time.Duration
 }
 
-// GrantBlocker is a lock that blocks a request. If both holders and waiters block
-// the request, it is one of the holders. The choice stays the same while nothing
-// changes.
+// GrantBlocker is a lock that blocks a request: a holder or, if no holder blocks it, a waiter. The
+// choice stays the same while nothing changes.
 type GrantBlocker struct {
 	ID       uuid.UUID // of the lock that holds or waits
 	Resource Resource  // of the blocker: the same name, an ancestor or a descendant
 	Holder   Owner
 	Since    time.Time // when it was granted or queued, by the store's clock
-	Waiting  bool      // it is an older waiter, not a holder
+	Waiting  bool      // an older waiter, not a holder
 }
 
 // GrantResult is the reply to a GrantRequest. Either Token or Blocker is set.
@@ -77,8 +72,8 @@ type GrantResult struct {
 	Blocker *GrantBlocker
 }
 
-// Released is a lock that its owner did not release itself: its session ended, or an
-// operator released it by force.
+// Released is a lock that its owner did not release: its session ended, or an operator released it
+// by force.
 type Released struct {
 	ID       uuid.UUID
 	Token    Token
@@ -86,49 +81,45 @@ type Released struct {
 	Requests []Request // normalized
 }
 
-// MaxGrants limits the locks that one call of Grants may name, and the resources of
-// all of them together.
+// MaxGrants limits the locks that one call of Grants may name. It also limits the resources of all
+// of them together.
 const MaxGrants = 1000
 
-// Grants decides which locks are held, in every mode. A claim exists until it is
-// released, or its session is ended or swept.
+// Grants decides which locks are held. A claim exists until it is released, or its session is ended
+// or swept.
 //
-// Every method may be called concurrently and has all of its effect or none. After
-// an error the call may have taken effect. It may be repeated with the same
-// arguments, and has its effect only once. The repeated call returns the same
-// result, except that Release and Sweep do not report what the first call has
-// released. Errors wrap ErrUnavailable when the store could not be reached or its
-// reply was lost.
+// Methods may be called concurrently. Each has all of its effect or none. Errors wrap
+// ErrUnavailable if there was no reply; the call may then have taken effect. The caller may repeat
+// it with the same arguments: it has its effect once and returns the same result. But Release and
+// Sweep report only once what they released.
 type Grants interface {
 	Sessions
-	// OpenSession registers the session, live for its TTL from now. It returns
+	// OpenSession registers the session. It is live for its TTL from now. OpenSession returns
 	// ErrSessionLost if the ID belongs to a session that has ended or expired.
 	OpenSession(ctx context.Context, s Session) error
-	// Heartbeat renews a live session: its TTL counts again from now. It returns ErrSessionLost if
-	// the session has ended or expired.
+	// Heartbeat renews a live session for its TTL. It returns ErrSessionLost if the session has
+	// ended or expired.
 	Heartbeat(ctx context.Context, session uuid.UUID) (HeartbeatReply, error)
-	// EndSession ends the session and removes its claims and waiters. It returns nil
-	// if there is no such session.
+	// EndSession ends the session and removes its claims and waiters. It returns nil if there is no
+	// such session.
 	EndSession(ctx context.Context, session uuid.UUID) error
-	// Grant decides on each request, in the order given. Each one sees the claims
-	// granted before it.
+	// Grant decides on each request, in the order given. Each one sees the claims granted before
+	// it. The ids of one call differ. Grant refuses a request in these cases:
 	//
-	// Grant refuses a request because of a conflicting holder in any session (see
-	// Conflict), or because a conflicting waiter of a live session is older and its
-	// position is reserved. A slotted request is also refused when no slot of the
-	// name is left. Each holder has one slot, and each such older waiter for a slot
-	// counts as a holder.
+	//   - A holder conflicts with it (see Conflict).
+	//   - An older waiter of a live session conflicts with it, and the position of the waiter is
+	//     reserved.
+	//   - No slot is left. Each holder has one slot, and so does each older waiter with a reserved
+	//     position.
 	//
-	// Grant returns ErrSessionLost, and grants nothing, when the session has ended
-	// or expired. The ids of one call differ.
+	// Grant returns ErrSessionLost, and grants nothing, if the session has ended or expired.
 	Grant(ctx context.Context, session uuid.UUID, requests []GrantRequest) ([]GrantResult, error)
-	// Withdraw removes locks of the session from the queue, and releases the claims
-	// of those that were granted meanwhile.
+	// Withdraw removes locks of the session from the queue. It releases the claims of those that
+	// were granted meanwhile.
 	Withdraw(ctx context.Context, session uuid.UUID, ids []uuid.UUID) error
-	// Release releases claims, and reports for each whether it existed. A claim that
-	// an earlier call has released, with a lost reply, no longer exists.
+	// Release releases claims, and reports for each whether it existed.
 	Release(ctx context.Context, tokens []Token) ([]bool, error)
-	// Sweep ends expired sessions and returns their locks, which it has released.
-	// Any replica may call it at any time.
+	// Sweep ends expired sessions, releases their locks and returns them. Any replica may call it
+	// at any time.
 	Sweep(ctx context.Context) ([]Released, error)
 }

@@ -2,16 +2,15 @@ package locking
 
 import "time"
 
-// Owner names the job, run and replica that a lock is taken for. All fields are free
-// text.
+// Owner names the job, run and replica that want a lock. All fields are free text.
 type Owner struct {
 	Replica string `json:"replica"`
 	Job     string `json:"job"`
 	Run     string `json:"run_id"`
 }
 
-// Holder is the holder of a lock, as the value of its advisory lock names it. It has
-// a zero Owner if this package did not write the value or cannot read it.
+// Holder is the holder of a lock, as its advisory lock names it. The Owner is zero if this package
+// did not write the value or cannot read it.
 type Holder struct {
 	Owner
 	Since time.Time `json:"since,omitzero"` // by the holder's clock; for display only

@@ -5,12 +5,11 @@ import (
 	"fmt"
 )
 
-// ErrBadKey is wrapped by a backend's errors about keys that no backend takes.
+// ErrBadKey is wrapped by errors about keys that no backend accepts.
 var ErrBadKey = errors.New("bad key")
 
-// CheckKey returns an error that wraps ErrBadKey unless key has 1 to 250 bytes
-// without spaces and control characters. Backends call it first: memcached refuses
-// a command with an empty key, and then executes the value as the next command.
+// CheckKey returns an error that wraps ErrBadKey unless key has 1 to 250 bytes without spaces and
+// control characters. Backends call it before they send anything.
 func CheckKey(key string) error {
 	if key == "" || len(key) > maxKeyBytes {
 		return fmt.Errorf("%w: found %d bytes, expected 1 to %d", ErrBadKey, len(key), maxKeyBytes)

@@ -10,8 +10,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Lock is a set of resources that one owner has locked. Its methods may be
-// called concurrently.
+// Lock is a set of resources that one owner has locked. Its methods may be called concurrently.
 type Lock struct {
 	locker   *Locker
 	owner    Owner
@@ -118,27 +117,22 @@ func (k *Lock) firstRenewal(sent time.Time) time.Time {
 	return sent.Add(k.locker.options.Lease / 3)
 }
 
-// Context returns a context with the values of the context that the lock was
-// acquired with. It ends with a *LostError as its cause when the lock is lost, and
-// with ErrReleased when it is released.
+// Context returns a context with the values of the context of the acquisition. When the lock is
+// lost, it ends with a *LostError as its cause. When the lock is released, it ends with
+// ErrReleased.
 func (k *Lock) Context() context.Context { return k.ctx }
 
-// Token returns the number of the lock's claim, or 0 without Options.Grants. The
-// systems that the owner writes to should check it.
+// Token returns the fencing token of the lock, or 0 without Options.Grants. The systems that the
+// owner writes to should check it.
 func (k *Lock) Token() Token { return k.token }
 
-// Requests returns the locked requests, sorted by key and without repetitions.
+// Requests returns the locked requests in normal form.
 func (k *Lock) Requests() []Request { return slices.Clone(k.requests) }
 
-// Release removes the lock's advisory locks, each only if it still is the lock's
-// own. It ignores the end of ctx, and takes a few seconds at most. If it cannot
-// remove one, Run removes it later, or it expires at the end of its lease. Release
-// returns a *LostError if a part of the lock was no longer held, and the errors of
-// the backend. A repeated call returns the same.
-//
-// With Options.Grants it releases the claim first. It then returns a *LostError or the error of
-// this release, and no error about advisory locks. If it cannot release the claim, Run does so
-// later.
+// Release releases the claim, and removes the advisory locks that are still the lock's own. It
+// ignores the end of ctx, and takes a few seconds at most. Run repeats what fails. Release returns
+// a *LostError if a part of the lock was no longer held, or else the errors of the backend. With
+// Options.Grants it returns no error about advisory locks. A repeated call returns the same.
 func (k *Lock) Release(ctx context.Context) error {
 	k.end(nil)
 	k.work <- struct{}{} // no renewal adds anything after this

@@ -28,34 +28,28 @@ const (
 type Options struct {
 	Namespace string        // the cluster's id, first in every key; 1 to 100 bytes without spaces
 	Lease     time.Duration // 10 s to 24 h, cut to whole seconds
-	// Restore says that the caller's store decides which run may commit. Then the Locker adds
-	// advisory locks only for exclusive requests, except jobs' own names. It adds a vanished
-	// advisory lock again and reports an event, and the lock continues.
+	// Restore says that the caller's store decides which run may commit. The Locker adds advisory
+	// locks only for exclusive requests. It adds a vanished one again and reports an event.
 	Restore bool
-	// Grants, if set, decides on each lock. The Locker then enforces every mode and
-	// the hierarchy, each lock has a token, and all locks end with one session,
-	// which Run keeps open. It implies Restore.
+	// Grants, if set, decides on each lock. Each lock then has a token and belongs to one session,
+	// which Run keeps open. Grants implies Restore.
 	Grants Grants
-	// Sessions, if set, reports which sessions are alive, for locks of TryAcquireIn. The Locker
-	// removes advisory locks of dead sessions. With Grants this field is ignored, because the
-	// Grants report the same.
+	// Sessions, if set, reports which sessions are alive, for locks of TryAcquireIn. With Grants,
+	// this field is ignored.
 	Sessions Sessions
-	// Session names this replica to Grants. Each session gets a new ID. Succeeds
-	// applies only to the first one. TTL is 1 s to 24 h, and 0 means 15 s. The
-	// interval of heartbeats is a third of it.
+	// Session names this replica to Grants. Each session gets a new ID. Succeeds applies only to
+	// the first one. TTL is 1 s to 24 h, and 0 means 15 s.
 	Session Session
-	// Reserve is how long a waiter reserves its position, so that no younger request passes it. 0
-	// means DefaultReserve, and NeverReserve means no reservation. The function Reserve says when
-	// younger requests may pass it.
+	// Reserve is the argument reserve of the function Reserve. 0 means DefaultReserve, and
+	// NeverReserve means no reservation.
 	Reserve time.Duration
 	Log     zerolog.Logger
-	// OnEvent, if set, is called for each event, from several goroutines. It must
-	// return soon and must not release locks.
+	// OnEvent, if set, is called for each event, from several goroutines. It must return soon and
+	// must not release locks.
 	OnEvent func(Event)
 }
 
-// Locker takes locks on a backend and renews them while Run runs. Its methods may be
-// called concurrently.
+// Locker takes locks, and renews them while Run runs. Its methods may be called concurrently.
 type Locker struct {
 	backend Backend
 	options Options
@@ -73,9 +67,8 @@ type Locker struct {
 	releases *batch.Batch[Token, bool]
 }
 
-// New returns a Locker on b, or an error for each wrong option. With Grants, b may
-// be nil. Then there are no advisory locks, Namespace and Lease are ignored, and
-// each try of a waiter asks the grants.
+// New returns a Locker on b, or an error for each wrong option. With Grants, b may be nil. Then
+// there are no advisory locks, and Namespace and Lease are ignored.
 func New(b Backend, o Options) (*Locker, error) {
 	if b == nil && o.Grants == nil {
 		return nil, errors.New("a locker needs a backend or grants")
@@ -111,22 +104,17 @@ func (o *Options) checkEntries() error {
 	return nil
 }
 
-// TryAcquire locks all requests, or none. It never waits for a holder. The end of
-// ctx does not end the lock. It returns
-//   - a *HeldError (ErrHeld) when one is held,
-//   - an error that wraps ErrUnavailable when the backend did not get the request,
-//   - one that wraps ErrUnclear when replies were lost. Advisory locks may then be
-//     left behind, which Run removes,
-//   - an *UnsupportedError, ErrFull, or an error about the requests themselves:
-//     a *RequestError or ErrBadName.
+// TryAcquire locks all requests, or none. It never waits for a holder. The end of ctx does not end
+// the lock. It returns one of these errors:
+//   - a *HeldError if a resource is held or, with Options.Grants, an older waiter wants it
+//   - a *RequestError or ErrBadName if Normalize refuses the requests
+//   - an *UnsupportedError
+//   - ErrUnavailable, ErrUnclear, ErrFull or ErrTooLarge if the backend failed. Run removes
+//     advisory locks that may be left behind.
 //
-// With Options.Restore, shared and slotted requests, and jobs' own names, are part
-// of the lock but have no advisory lock.
-//
-// With Options.Grants a *HeldError may also name an older waiter. Failures of the
-// backend are not errors then, because the grants decide. TryAcquire returns
-// ErrUnavailable when the grants could not be reached, ErrNoSession when there is no
-// session, and ErrSessionLost when it was lost meanwhile.
+// With Options.Grants, failures of the backend are not errors, because the grants decide.
+// TryAcquire then returns ErrUnavailable if the grants cannot be reached. It returns ErrNoSession
+// if there is no session, and ErrSessionLost if the session was lost meanwhile.
 func (l *Locker) TryAcquire(ctx context.Context, owner Owner, requests []Request) (*Lock, error) {
 	normalized, err := Normalize(requests)
 	if err != nil {
@@ -146,9 +134,8 @@ func (l *Locker) TryAcquire(ctx context.Context, owner Owner, requests []Request
 	return a.try(ctx)
 }
 
-// TryAcquireIn is TryAcquire for a Locker without Grants whose caller has a session
-// in a store of its own. When Options.Sessions reports the session dead, any replica
-// may remove the advisory locks.
+// TryAcquireIn is TryAcquire for a Locker without Grants whose caller has a session in its own
+// store. If Options.Sessions reports the session dead, any replica may remove the advisory locks.
 func (l *Locker) TryAcquireIn(ctx context.Context, session uuid.UUID, owner Owner,
 	requests []Request) (*Lock, error) {
 	normalized, err := Normalize(requests)

@@ -9,31 +9,24 @@ import (
 	"time"
 )
 
-// Memo computes values once in the cluster. The first caller that asks for a key computes its
-// value, and the other callers wait for it. Later callers get the stored value until its TTL ends.
-// Its methods may be called concurrently.
+// Memo computes values once in the cluster and stores them in the key-value store. The first caller
+// of a key computes its value, and the others wait for it. Later callers get the stored value until
+// its TTL ends. Methods may be called concurrently.
 //
-// The caller that computes holds a lock. Locker.Run must run to renew it: without
-// renewals, a computation that takes longer than the lease is lost. When the process
-// of the caller dies, another caller takes over after the lock has expired. The lock
-// expires at the latest one lease after the process died. The earliest time is two
-// thirds of a lease after the death, less two seconds.
+// The caller that computes holds an advisory lock, which Locker.Run must renew. If its process
+// dies, another caller takes over when the lock expires, after at most one lease.
 //
-// Computing once saves work but is not guaranteed. After a restart or an eviction in
-// the store, a value may be computed again, or twice at once. Values are never
-// mixed: all callers get the value that was stored first, until its TTL ends.
+// After a restart or an eviction in the store, a value may be computed again, or twice at once. All
+// callers get the value that was stored first.
 type Memo struct {
 	locker  *Locker
 	owner   Owner
 	flights flights
 }
 
-// NewMemo returns a Memo that uses l's backend for its values and locks, and names
-// owner in its locks. Memos with one namespace and servers share their values. l
-// must not have Options.Restore or Options.Grants.
-//
-// Values are far larger than locks and fill the memory of their servers. Do not use
-// the servers of other locks: give the Memo a Locker with servers of its own.
+// NewMemo returns a Memo that uses the backend of l, and names owner in its locks. Memos with one
+// namespace and the same servers share their values. l must not have Options.Restore or
+// Options.Grants. Values are far larger than locks, so use other servers for them.
 func NewMemo(l *Locker, owner Owner) (*Memo, error) {
 	if l.options.Restore {
 		return nil, errors.New("memo: its locker has grants or Options.Restore, expected " +
@@ -42,38 +35,28 @@ func NewMemo(l *Locker, owner Owner) (*Memo, error) {
 	return &Memo{locker: l, owner: owner, flights: newFlights()}, nil
 }
 
-// Do returns the value of key. It reads the stored value, waits for another
-// caller's, or calls compute and stores the result for ttl. The slice belongs to the
-// caller.
+// Do returns the value of key. It reads the stored value, waits for the value of another caller, or
+// calls compute and stores the result for ttl. The slice belongs to the caller.
 //
-// key is valid UTF-8 of 1 to 1,024 bytes, in which "/" and "%" count three. It has
-// no control characters, and is neither "." nor "..". ttl is a second to 30 days,
-// cut to whole seconds. memcached may drop a value up to two seconds early. The ttl
-// of the caller that computes counts. A value has at most MaxMemoBytes, and may be
-// empty.
+//   - key is valid UTF-8 of 1 to 1,024 bytes, in which "/" and "%" count three. It has no control
+//     characters, and is neither "." nor "..".
+//   - ttl is a second to 30 days, cut to whole seconds. memcached may drop a value up to two
+//     seconds early.
+//   - A value has at most MaxMemoBytes, and may be empty.
 //
-// compute runs in the caller's goroutine. Its context is derived from ctx, and also
-// ends when the lock is lost, with a *LostError as its cause. The result is then
-// dropped, because another caller may be computing, and Do waits again. compute must
-// not ask for the same key.
+// The context of compute also ends when the lock is lost, with a *LostError as its cause. Do then
+// drops the result and waits again. compute must not ask for the same key.
 //
-// Callers of one process wait together, and one of them polls the store. A caller
-// whose ctx ends returns, and the others continue. If it was the one that computed,
-// another caller computes again.
-//
-// Do returns
-//   - compute's error, unchanged. Nothing is stored, and the next waiter
-//     computes. A panic of compute also passes on, after the lock is released,
-//   - an *UnsharedError when the value was computed here and could not be
-//     stored. It has the value and the reason (ErrTooLarge, ErrFull,
-//     ErrUnavailable, ErrUnclear),
-//   - a *retry.ExhaustedError when ctx ended while another caller computed. It
-//     wraps the cause and a *HeldError, which names that caller,
-//   - a *LostError when compute was called three times and lost its lock each time,
-//   - an error that wraps ErrUnavailable, ErrUnclear or ErrFull when the store
-//     failed and nothing was computed. The caller decides whether to compute for
-//     itself. All other callers may do the same,
-//   - ErrForeignValue, ErrBadName, or an error about ttl.
+// Do returns one of these errors:
+//   - the error of compute, unchanged. Nothing is stored, and the next waiter computes. A panic of
+//     compute passes on.
+//   - an *UnsharedError if the value was computed here and could not be stored
+//   - a *retry.ExhaustedError if ctx ended while another caller computed. It wraps the cause and a
+//     *HeldError, which names that caller.
+//   - a *LostError if compute was called three times and lost its lock each time
+//   - ErrUnavailable, ErrUnclear or ErrFull if the store failed and nothing was computed. The
+//     caller may compute for itself.
+//   - ErrForeignValue, ErrBadName, or an error about ttl
 func (m *Memo) Do(ctx context.Context, key string, ttl time.Duration,
 	compute func(context.Context) ([]byte, error)) ([]byte, error) {
 	c, err := m.newComputation(key, ttl, compute)

@@ -18,9 +18,8 @@ const (
 
 // Sessions reports which sessions are alive.
 type Sessions interface {
-	// LiveSessions returns the given sessions that have neither ended nor expired, by
-	// the store's clock, in no order. At most MaxGrants sessions may be given. A session
-	// that is not in the result never revives.
+	// LiveSessions returns those of the given sessions that have neither ended nor expired, by the
+	// store's clock. At most MaxGrants sessions may be given. The others never revive.
 	LiveSessions(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error)
 }
 

@@ -46,8 +46,7 @@ func (s *liveLocks) list() []*Lock {
 	return list
 }
 
-// ReleaseAll releases every lock that is held when it is called, and returns the
-// joined errors of Release. It ignores locks that are being acquired.
+// ReleaseAll releases every lock that is held when it is called, and joins the errors of Release.
 func (l *Locker) ReleaseAll(ctx context.Context) error {
 	locks := l.locks.list()
 	problems := make([]error, len(locks))

@@ -16,13 +16,12 @@ const (
 	sweepEvery   = 5 * time.Second
 )
 
-// Run renews each lock of l each time a third of its lease has passed, and removes
-// strays, until ctx ends. Then it returns nil. It is called once. Its context
-// should outlive the work that the locks protect: after Run has returned, a lock
-// without Grants is lost as soon as it cannot be trusted any more.
+// Run renews the locks of l and removes strays until ctx ends. Then it returns nil. Call it once.
+// Keep ctx alive longer than the work that the locks protect. When Run has returned, a lock without
+// Grants is lost as soon as it cannot be trusted any more.
 //
-// With Options.Grants it also keeps a session open. When ctx ends, all locks end
-// with a *LostError as their cause, and Run releases them.
+// With Options.Grants, Run also keeps a session open. When ctx ends, Run ends and releases all
+// locks, with a *LostError as their cause.
 func (l *Locker) Run(ctx context.Context) error {
 	var keeping sync.WaitGroup
 	if l.keeper != nil {

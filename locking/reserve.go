@@ -3,19 +3,17 @@ package locking
 import "time"
 
 const (
-	// DefaultReserve is how long a waiter reserves its position by default. It is shorter than the
-	// time for which a firing waits for its locks by default. So a firing is not skipped because of
-	// one reservation of an older waiter.
+	// DefaultReserve is how long a reservation lasts by default. It is shorter than the default
+	// time for which a firing waits for its locks.
 	DefaultReserve = 5 * time.Second
-	// NeverReserve is the option of a waiter that reserves nothing.
+	// NeverReserve is the option of a waiter without reservations.
 	NeverReserve time.Duration = -1
-	// Unreserved is how long younger requests may pass a waiter after its
-	// reservation, as a multiple of the reservation.
+	// Unreserved is the time between two reservations of a waiter, as a multiple of one
+	// reservation.
 	Unreserved = 5
 )
 
-// ReserveOf returns the reservation of a waiter with that option: 0 means the
-// default, a negative option none.
+// ReserveOf returns the length of a reservation for that option.
 func ReserveOf(option time.Duration) time.Duration {
 	if option == 0 {
 		return DefaultReserve
@@ -23,16 +21,14 @@ func ReserveOf(option time.Duration) time.Duration {
 	return max(option, 0)
 }
 
-// Reserve returns the end of a waiter's reservation. The argument now is the time of the refusal,
-// and until is the end of the waiter's last reservation, which is zero for a new waiter. All times
-// are the store's. Every store uses this rule.
+// Reserve returns the end of a waiter's reservation, and is called at each refusal. now is the time
+// of the refusal. until is the end of the waiter's last reservation, or zero for a new waiter. All
+// times are the store's.
 //
-// A waiter has its first reservation from its first refusal on. After a reservation, younger
-// conflicting requests may pass for 5 times as long (Unreserved). The next refusal then begins a
-// new reservation. So a waiter that is refused again and again blocks others for a sixth of the
-// time.
-// If all locks that block it end during one of its reservations, its next try in that reservation
-// is granted, because no younger request can take them.
+// The first refusal begins a reservation. After it, younger requests may pass the waiter for
+// Unreserved times as long. The next refusal then begins a new reservation. So a waiter that waits
+// for long blocks others for a sixth of the time. If all blockers end during a reservation, the
+// next try in it is granted.
 func Reserve(until, now time.Time, reserve time.Duration) time.Time {
 	if reserve <= 0 || !until.IsZero() && now.Before(until.Add(Unreserved*reserve)) {
 		return until

@@ -10,15 +10,14 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/runes"
 )
 
-// ErrBadName is wrapped by every error about an invalid resource name. A name is
-// invalid if it is empty, or has control characters or empty, "." or ".." segments.
+// ErrBadName is wrapped by every error about an invalid resource name. A valid name is UTF-8 of 1
+// to 1,024 bytes. It has no control characters, and no empty, "." or ".." segments.
 var ErrBadName = errors.New("bad resource name")
 
-// Kind separates the names of different things: a table "orders", a path "orders"
-// and a job "orders" are three resources.
+// Kind separates the names of different things: a table "orders" and a job "orders" are two
+// resources.
 type Kind string
 
-// The kinds of resource.
 const (
 	KindTable Kind = "table" // a table or schema of a database: schema/table
 	KindPath  Kind = "path"  // any "/"-separated name
@@ -28,9 +27,8 @@ const (
 	KindMemo  Kind = "memo"  // a value that a Memo computes
 )
 
-// HasHierarchy reports whether a name of this kind is a path, which covers the paths beneath it.
-// The names of jobs, groups and memos are not paths, although those of jobs and memos may contain
-// "/".
+// HasHierarchy reports whether a lock on a name of this kind covers the paths beneath it. The names
+// of jobs, groups and memos are not paths.
 func (k Kind) HasHierarchy() bool { return k == KindTable || k == KindPath || k == KindSlot }
 
 const (
@@ -39,27 +37,25 @@ const (
 	maxSlots     = 1000
 )
 
-// Resource is a kind and a "/"-separated path. With grants, a lock on a resource
-// covers the path and everything beneath it. An advisory lock covers only the exact
-// path. Resources are comparable. The zero Resource is invalid.
+// Resource is a kind and a "/"-separated path. Resources are comparable. The zero Resource is
+// invalid.
 type Resource struct {
 	kind Kind
 	path string
 }
 
-// Path returns the resource of a "/"-separated name such as "shared/marketing". It
-// drops leading and trailing slashes and preserves case.
+// Path returns the resource of a "/"-separated name such as "shared/marketing". It drops leading
+// and trailing slashes and preserves case.
 func Path(name string) (Resource, error) { return newResource(KindPath, strings.Trim(name, "/")) }
 
 // Slot returns the resource of a semaphore's name.
 func Slot(name string) (Resource, error) { return newResource(KindSlot, strings.Trim(name, "/")) }
 
-// Job returns the resource of a job's own name. The name may contain "/", but no empty, "." or ".."
-// segment. The jobs a and a/b do not exclude each other.
+// Job returns the resource of a job's own name. The jobs a and a/b do not exclude each other.
 func Job(name string) (Resource, error) { return newResource(KindJob, name) }
 
-// OfJob returns what a run of the job locks, in normal form: the given resources
-// and, unless its runs may overlap, the job's own name.
+// OfJob returns what a run of the job locks, in normal form: the given resources and, unless its
+// runs may overlap, the job's own name.
 func OfJob(name string, resources []Request, mayOverlap bool) ([]Request, error) {
 	if mayOverlap {
 		return Normalize(resources)
@@ -71,8 +67,7 @@ func OfJob(name string, resources []Request, mayOverlap bool) ([]Request, error)
 	return Normalize(append(slices.Clone(resources), Request{Resource: own, Mode: Exclusive}))
 }
 
-// Group returns the resource of a group of jobs. Groups have no hierarchy, so a name
-// has no "/".
+// Group returns the resource of a group of jobs. Its name has no "/".
 func Group(name string) (Resource, error) {
 	if strings.Contains(name, "/") {
 		return Resource{}, fmt.Errorf("%w: group name %q has a slash", ErrBadName, name)
@@ -130,13 +125,11 @@ func (r Resource) Path() string { return r.path }
 // IsZero reports whether r is the zero Resource.
 func (r Resource) IsZero() bool { return r.path == "" }
 
-// Key returns the form used in stores and keys, such as "table:public/orders". Locks
-// are taken in the byte order of keys.
+// Key returns the form used in stores and keys, such as "table:public/orders".
 func (r Resource) Key() string { return string(r.kind) + ":" + r.path }
 
-// String returns the form for people: the path of a table, the key of any other
-// resource. A table whose path looks like a key shows its kind. ParseDisplay reads
-// both forms.
+// String returns the form for people: the path of a table, the key of any other resource. If the
+// path of a table looks like a key, String returns its key.
 func (r Resource) String() string {
 	if r.kind != KindTable {
 		return r.Key()
@@ -147,8 +140,7 @@ func (r Resource) String() string {
 	return r.path
 }
 
-// Ancestors returns the resources above r, the topmost first. For a/b/c it returns a
-// and a/b. A kind without hierarchy has none (see Kind.HasHierarchy).
+// Ancestors returns the resources above r, the topmost first. For a/b/c it returns a and a/b.
 func (r Resource) Ancestors() []Resource {
 	if !r.kind.HasHierarchy() {
 		return nil
@@ -162,8 +154,7 @@ func (r Resource) Ancestors() []Resource {
 	return above
 }
 
-// Related reports whether the locks of the two resources overlap: they are the same,
-// or one lies beneath the other.
+// Related reports whether the two resources are the same, or one lies beneath the other.
 func (r Resource) Related(other Resource) bool {
 	if r.kind != other.kind || !r.kind.HasHierarchy() {
 		return r == other
@@ -172,10 +163,9 @@ func (r Resource) Related(other Resource) bool {
 		strings.HasPrefix(other.path, r.path+"/")
 }
 
-// Mode is how a resource is locked.
+// Mode is how a request locks its resource.
 type Mode string
 
-// The modes of a lock.
 const (
 	Exclusive Mode = "exclusive" // excludes all others on it, above it and beneath it
 	Shared    Mode = "shared"    // compatible with other shared locks only
@@ -189,9 +179,8 @@ type Request struct {
 	Slots    int // number of slots of the resource, 1 to 1,000, for Slotted; else 0
 }
 
-// Conflict reports whether the two requests can never be held at the same time. Two
-// slotted requests for one name do not conflict: the number of held slots decides
-// whether another one is granted.
+// Conflict reports whether the two requests can never be held at the same time. Two slotted
+// requests for one name do not conflict: the number of held slots decides.
 func Conflict(a, b Request) bool {
 	if !a.Resource.Related(b.Resource) {
 		return false
@@ -203,9 +192,10 @@ func Conflict(a, b Request) bool {
 	return !(a.Mode == Slotted && b.Mode == Slotted && sameName)
 }
 
-// Normalize returns the requests sorted by key, without repetitions, in a new slice. It returns a
-// *RequestError for more than 1,000 requests, a resource in two modes, an unknown mode, and slots
-// out of range. It returns an error that wraps ErrBadName for a zero resource.
+// Normalize returns the requests in normal form: sorted by key, without repetitions, in a new
+// slice. It returns a *RequestError for more than 1,000 requests, a resource in two modes, an
+// unknown mode, and slots out of range. It returns an error that wraps ErrBadName for a zero
+// resource.
 func Normalize(requests []Request) ([]Request, error) {
 	if len(requests) > maxRequests {
 		return nil, &RequestError{Problem: fmt.Sprintf("at most %d resources in one lock, found %d",

@@ -48,8 +48,8 @@ func (l *Locker) newKeeper() *session.Keeper[*sessionLocks] {
 	})
 }
 
-// Ready waits until the Locker has a session. Without Grants it returns nil at once.
-// It returns an error that wraps ErrNoSession when ctx ends or Run has returned.
+// Ready waits until the Locker has a session. Without Grants it returns nil at once. It returns an
+// error that wraps ErrNoSession when ctx ends or Run has returned.
 func (l *Locker) Ready(ctx context.Context) error {
 	if l.keeper == nil {
 		return nil

@@ -9,17 +9,19 @@ import (
 // maxIdentifierBytes is the length to which PostgreSQL cuts identifiers.
 const maxIdentifierBytes = 63
 
-// Table returns the resource of a table by PostgreSQL's rules. ASCII letters of
-// unquoted parts are folded to lower case, "quoted" parts are not. Each part is cut
-// to 63 bytes. A name without a schema belongs to defaultSchema. "schema.*" names
-// the schema with all its tables. So Orders, orders and public.orders are one lock.
+// Table returns the resource of a table by PostgreSQL's rules:
+//   - ASCII letters of unquoted parts are folded to lower case.
+//   - Each part is cut to 63 bytes.
+//   - A name without a schema belongs to defaultSchema.
+//   - "schema.*" names the schema with all its tables.
+//
+// So Orders, orders and public.orders are one lock.
 func Table(name, defaultSchema string) (Resource, error) {
 	return TableIn("", name, defaultSchema)
 }
 
-// TableIn is Table for a table in a database with a name, such as "warehouse". Its path is
-// warehouse:public/orders, so that tables of different databases are different locks. With the
-// database "", it is Table.
+// TableIn is Table for a table in a named database, such as "warehouse". Its path is
+// warehouse:public/orders. With the database "", it is Table.
 func TableIn(database, name, defaultSchema string) (Resource, error) {
 	if !utf8.ValidString(name) {
 		return Resource{}, fmt.Errorf("%w: table %q is not valid UTF-8", ErrBadName, name)
