@@ -108,8 +108,7 @@ WHERE w.run NOT IN (SELECT unnest($2::uuid[]))`
 	revokeClaim = `SELECT run FROM holdfast.claims WHERE token = $1 FOR UPDATE NOWAIT`
 )
 
-// Adopt takes over waiting runs that no live session has. It also returns the waiting runs of this
-// session that are not in a.Known.
+// Adopt implements storage.Upkeep.
 func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 	a storage.Adoption) ([]storage.Record, error) {
 	known := make([]rawID, len(a.Known))
@@ -174,8 +173,8 @@ func adoptedColumns(adopted []storage.AdoptedJob) (
 	return names, ahead, thresholds
 }
 
-// Revoke ends a claim by force. If a transaction of the job has locked the claim, Revoke does not
-// wait for it, and returns an error that wraps storage.ErrUnavailable.
+// Revoke implements storage.Upkeep. If a transaction of the job has locked the claim, Revoke does
+// not wait. It returns an error that wraps storage.ErrUnavailable.
 func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State,
 	reason jobs.Reason) error {
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {

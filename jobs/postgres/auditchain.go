@@ -84,7 +84,7 @@ FROM holdfast.audit_links l LEFT JOIN holdfast.audit a ON a.id = l.entry
 WHERE l.seq > $1 ORDER BY l.seq LIMIT $2`
 )
 
-// SealAudit adds links for entries that have none.
+// SealAudit implements storage.AuditChain.
 func (s *Store) SealAudit(ctx context.Context, limit int) (sealed int, err error) {
 	var head storage.ChainHead
 	var pruned int64
@@ -134,7 +134,7 @@ func (s *Store) addLinksAfter(ctx context.Context, links []storage.AuditLink, he
 	return sealed, err
 }
 
-// UnsealedAge returns how long the oldest entry without a link has waited.
+// UnsealedAge implements storage.AuditChain.
 func (s *Store) UnsealedAge(ctx context.Context) (time.Duration, error) {
 	var seconds float64
 	err := s.pipeline(ctx, "read unsealed audit log", func(b *pgx.Batch) {
@@ -143,8 +143,7 @@ func (s *Store) UnsealedAge(ctx context.Context) (time.Duration, error) {
 	return time.Duration(seconds * float64(time.Second)), err
 }
 
-// AuditChain returns the state of the chain. It reads the index of the whole log, which may take
-// longer than a query of the page is allowed to take.
+// AuditChain implements storage.AuditChain.
 func (s *Store) AuditChain(ctx context.Context) (storage.ChainState, error) {
 	var c storage.ChainState
 	err := s.pool.QueryRow(ctx, chainState, pgx.QueryExecModeCacheDescribe).Scan(&c.Now,
@@ -156,7 +155,7 @@ func (s *Store) AuditChain(ctx context.Context) (storage.ChainState, error) {
 	return c, wrap("read head of audit log", err)
 }
 
-// AuditLinks returns a page of the chain.
+// AuditLinks implements storage.AuditChain.
 func (s *Store) AuditLinks(ctx context.Context, after int64,
 	limit int) ([]storage.AuditLink, error) {
 	rows, err := s.pool.Query(ctx, auditLinks, pgx.QueryExecModeCacheDescribe, after, limit)

@@ -177,7 +177,7 @@ DELETE FROM holdfast.backfills b WHERE b.ended_at < now() - $1::interval
     AND NOT EXISTS (SELECT FROM holdfast.backfill_runs u WHERE u.backfill = b.id)`
 )
 
-// AddBackfill adds a backfill. AdvanceBackfill adds its runs.
+// AddBackfill implements storage.Actions.
 func (s *Store) AddBackfill(ctx context.Context, a storage.Action,
 	r storage.BackfillRequest) (storage.Backfill, error) {
 	var added storage.Backfill
@@ -222,7 +222,7 @@ func insertBackfill(ctx context.Context, d *actionTx, a storage.Action,
 	return storage.Backfill{}, err
 }
 
-// CancelBackfill ends a backfill and cancels its waiting runs.
+// CancelBackfill implements storage.Actions.
 func (s *Store) CancelBackfill(ctx context.Context, a storage.Action,
 	id uuid.UUID) (storage.Backfill, error) {
 	var ended storage.Backfill
@@ -271,8 +271,7 @@ func cancelRunsOf(ctx context.Context, tx pgx.Tx, backfill uuid.UUID,
 	return tag.RowsAffected(), err
 }
 
-// AdvanceBackfill counts the ended runs of a backfill and adds the next ones. Its transaction locks
-// the backfill first. Each later statement sees what was committed before it got the lock.
+// AdvanceBackfill implements storage.Backfills.
 func (s *Store) AdvanceBackfill(ctx context.Context,
 	step storage.BackfillStep) (storage.Backfill, error) {
 	rows, err := s.pool.Query(ctx, selectBackfills+` WHERE b.id = $1`, step.Backfill)
@@ -307,7 +306,7 @@ func (s *Store) AdvanceBackfill(ctx context.Context,
 	return after, err
 }
 
-// OpenBackfills returns the backfills with work for a replica.
+// OpenBackfills implements storage.Backfills.
 func (s *Store) OpenBackfills(ctx context.Context) ([]storage.OpenBackfill, error) {
 	var open []storage.OpenBackfill
 	err := s.pipeline(ctx, "list open backfills", func(b *pgx.Batch) {
@@ -323,7 +322,7 @@ func (s *Store) OpenBackfills(ctx context.Context) ([]storage.OpenBackfill, erro
 	return open, err
 }
 
-// Backfills returns a list of backfills.
+// Backfills implements storage.BackfillHistory.
 func (s *Store) Backfills(ctx context.Context,
 	f storage.BackfillFilter) ([]storage.Backfill, error) {
 	query, args := backfillsQuery(f)
@@ -370,7 +369,7 @@ func backfillsQuery(f storage.BackfillFilter) (string, []any) {
 	return query + order + fmt.Sprintf(" LIMIT %d", storage.PageSize(f.Limit)), args
 }
 
-// Backfill returns one backfill.
+// Backfill implements storage.BackfillHistory.
 func (s *Store) Backfill(ctx context.Context, id uuid.UUID) (storage.Backfill, error) {
 	rows, err := s.views.Query(ctx, selectBackfills+` WHERE b.id = $1`, id)
 	if err != nil {
@@ -380,7 +379,7 @@ func (s *Store) Backfill(ctx context.Context, id uuid.UUID) (storage.Backfill, e
 	return b, wrap("backfill", err)
 }
 
-// BackfillTaken returns the runs that make a backfill leave out their scheduled times.
+// BackfillTaken implements storage.BackfillHistory.
 func (s *Store) BackfillTaken(ctx context.Context, job string, from,
 	to time.Time) ([]storage.Outcome, error) {
 	rows, err := s.views.Query(ctx, takenTimes, job, from, to, 2*storage.MaxBackfillTimes)

@@ -46,7 +46,7 @@ func (s *Store) borrow(ctx context.Context, o Options) error {
 }
 
 // CheckPool returns an error if a pool with this configuration cannot be Options.Pool: it has too
-// few connections, or uses the simple protocol. Open also checks the settings of its connections.
+// few connections, or uses the simple protocol.
 func CheckPool(config *pgxpool.Config) error {
 	switch {
 	case config.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol:

@@ -64,7 +64,7 @@ DELETE FROM holdfast.cancels c WHERE (SELECT r.state FROM holdfast.runs r
 // errMoved reports that a run began to wait while the cancel was reading it.
 var errMoved = errors.New("run has moved")
 
-// Cancel ends a waiting run, or asks the replica of a running one to end it.
+// Cancel implements storage.Actions.
 func (s *Store) Cancel(ctx context.Context, a storage.Action,
 	run uuid.UUID) (storage.Record, error) {
 	for {

@@ -18,10 +18,9 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// CompleteInTx is InTx that also records the run as succeeded in the same transaction. So the
-// effects of the job and its completion commit together. fn should be the last step of the handler.
-// If the reply to the commit is lost, CompleteInTx finds out whether it committed, and does not run
-// fn again.
+// CompleteInTx is InTx that also records the run as succeeded, in the same transaction. fn should
+// be the last step of the handler. If the reply to the commit is lost, CompleteInTx finds out
+// whether the transaction committed. It does not run fn again.
 func CompleteInTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) error {
 	s, err := storeOf(run)
 	if err != nil {

@@ -36,9 +36,8 @@ const (
 	readIsolation = `SELECT current_setting('transaction_isolation')`
 )
 
-// ErrIsolation reports that transactions do not have the isolation level read committed. The store
-// requests the level when it connects. A pooler may drop the request, and then the default of the
-// role or the database applies.
+// ErrIsolation reports that transactions are not read committed. The store requests this level when
+// it connects, but a pooler may drop the request.
 var ErrIsolation = errors.New("transactions are not read committed: set " +
 	"default_transaction_isolation of the role or of the database, " +
 	"where a pooler ignores it as a startup parameter")

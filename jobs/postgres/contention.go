@@ -67,7 +67,7 @@ ORDER BY noticed_at, server LIMIT %d`
 
 var _ storage.Restarts = (*Store)(nil)
 
-// JobRequests returns the jobs that lock resources besides their own names.
+// JobRequests implements storage.Contention.
 func (s *Store) JobRequests(ctx context.Context) ([]storage.JobRequests, error) {
 	rows, err := s.views.Query(ctx, listJobRequests)
 	if err != nil {
@@ -96,7 +96,7 @@ func withoutJobs(requests []locking.Request) []locking.Request {
 	return named
 }
 
-// RunIntervals returns the runs of the jobs within an interval.
+// RunIntervals implements storage.Contention.
 func (s *Store) RunIntervals(ctx context.Context,
 	f storage.RunIntervalFilter) ([]storage.RunInterval, error) {
 	rows, err := s.views.Query(ctx,
@@ -124,7 +124,7 @@ func (s *Store) RunIntervals(ctx context.Context,
 	return intervals, wrap("list run intervals", err)
 }
 
-// WaitSummaries returns the waits within an interval, summed by job, holder and resource.
+// WaitSummaries implements storage.Contention.
 func (s *Store) WaitSummaries(ctx context.Context, from,
 	until time.Time) ([]storage.WaitSummary, error) {
 	// One resource may be written in two ways, hence twice as many rows.
@@ -144,7 +144,7 @@ func (s *Store) WaitSummaries(ctx context.Context, from,
 	return storage.MergeWaitSummaries(parts), wrap("sum waits", err)
 }
 
-// Typical returns the usual durations of the jobs' runs.
+// Typical implements storage.Contention.
 func (s *Store) Typical(ctx context.Context, names []string) (map[string]storage.Typical, error) {
 	rows, err := s.views.Query(ctx, fmt.Sprintf(typicalOf, storage.TypicalOf), names)
 	if err != nil {
@@ -160,13 +160,13 @@ func (s *Store) Typical(ctx context.Context, names []string) (map[string]storage
 	return found, wrap("read typical durations", err)
 }
 
-// NoteRestart records a restart of a server.
+// NoteRestart implements storage.Restarts.
 func (s *Store) NoteRestart(ctx context.Context, r storage.Restart) error {
 	_, err := s.pool.Exec(ctx, addRestart, r.Server, r.StartedAt, r.NoticedBy)
 	return wrap("record restart", err)
 }
 
-// Restarts returns the restarts that replicas noticed within an interval.
+// Restarts implements storage.Restarts.
 func (s *Store) Restarts(ctx context.Context, from, until time.Time) ([]storage.Restart, error) {
 	rows, err := s.views.Query(ctx, fmt.Sprintf(listRestarts, storage.MaxBatch), from, until)
 	if err != nil {

@@ -34,7 +34,7 @@ SELECT m.control_version,
         FROM holdfast.specs s WHERE NOT s.removed) END
 FROM holdfast.meta m`
 
-// ControlState returns the control state of the session.
+// ControlState implements storage.Control.
 func (s *Store) ControlState(ctx context.Context, session uuid.UUID,
 	since int64) (storage.ControlState, error) {
 	rows, err := s.pool.Query(ctx, readControlState, session, since)

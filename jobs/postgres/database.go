@@ -26,9 +26,8 @@ type DatabaseOptions struct {
 	Log      zerolog.Logger
 }
 
-// Database is a database other than the store, in which jobs have their tables. The tables of
-// package fence order its transactions. It is the storage.RunStore of the runs of these jobs. It
-// may be used concurrently.
+// Database is a database other than the store, in which jobs have their tables. Package fence
+// orders its transactions. It implements storage.RunStore, and may be used concurrently.
 type Database struct {
 	storage.JobProgress
 	pool     *pgxpool.Pool
@@ -37,8 +36,8 @@ type Database struct {
 
 var _ storage.RunStore = (*Database)(nil)
 
-// OpenDatabase returns a database. It connects when a connection is needed, so it returns no error
-// if the database is down.
+// OpenDatabase returns a database. It connects later, so it returns no error if the database is
+// down.
 func OpenDatabase(ctx context.Context, o DatabaseOptions) (*Database, error) {
 	config, err := parsePool(o.URL, o.MaxConnections)
 	if err != nil {
@@ -62,7 +61,7 @@ func (d *Database) InTx(ctx context.Context, run *jobs.Run, fn func(tx jobs.Tx) 
 }
 
 // CompleteInTx runs fn in a fenced transaction whose effects commit at most once for each firing:
-// see [fence.Do]. The end of the run is recorded later, in the store.
+// see [fence.Do]. The store records the end of the run later.
 func (d *Database) CompleteInTx(ctx context.Context, run *jobs.Run,
 	fn func(tx jobs.Tx) error) error {
 	return d.complete(ctx, run, onEither(fn))
@@ -117,8 +116,8 @@ func whole(ctx context.Context, fn func(tx pgx.Tx) error) func(tx pgx.Tx) error 
 // readTransaction assigns the transaction its id.
 const readTransaction = `SELECT pg_current_xact_id()::text`
 
-// Check returns an error unless jobs can use the database now: it answers, and has the tables of
-// the fence unless DatabaseOptions.Unfenced is set.
+// Check returns an error if the database does not answer, or if it has no fence and should have
+// one.
 func (d *Database) Check(ctx context.Context) error {
 	return wrap("check database", pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
 		if d.unfenced {
@@ -136,8 +135,7 @@ func (d *Database) InstallFence(ctx context.Context) error {
 	}))
 }
 
-// PruneFence deletes rows of the fence that the cluster no longer needs: see
-// [fence.PruneCluster].
+// PruneFence calls [fence.PruneCluster].
 func (d *Database) PruneFence(ctx context.Context, cluster uuid.UUID, keep time.Duration) error {
 	if d.unfenced {
 		return nil

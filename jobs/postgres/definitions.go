@@ -165,8 +165,7 @@ WITH gone AS (
 	activeDefinitions = `SELECT name, version, checked_until FROM holdfast.jobs`
 )
 
-// Register records the definitions of the session and adds the fences of their resources. It works
-// in chunks, so that a large cron table blocks other replicas only briefly.
+// Register implements storage.Sessions.
 func (s *Store) Register(ctx context.Context, session uuid.UUID,
 	definitions []storage.Definition) (map[string]int64, error) {
 	versions := make(map[string]int64, len(definitions))
@@ -263,8 +262,7 @@ func (s *Store) settle(ctx context.Context, session uuid.UUID) error {
 	})
 }
 
-// Withdraw removes jobs from a live session. It updates the session's row last, in a transaction of
-// its own: a heartbeat must not wait for the registrations of other replicas.
+// Withdraw implements storage.Sessions.
 func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string,
 	names []string) error {
 	for chunk := range slices.Chunk(slices.Sorted(slices.Values(names)), storage.MaxBatch) {
@@ -280,7 +278,7 @@ func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string,
 	return wrap("withdraw jobs", err)
 }
 
-// Versions returns the active definition of every job.
+// Versions implements storage.Sessions.
 func (s *Store) Versions(ctx context.Context) (map[string]storage.ActiveDefinition, error) {
 	rows, err := s.pool.Query(ctx, activeDefinitions)
 	if err != nil {

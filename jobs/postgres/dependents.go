@@ -57,7 +57,7 @@ WHERE (
     LIMIT 1) IS NULL`
 )
 
-// OpenFirings returns the open firings of each dependent.
+// OpenFirings implements storage.Dependents.
 func (s *Store) OpenFirings(ctx context.Context,
 	dependents []storage.Dependent) (map[string]storage.OpenFirings, error) {
 	columns, names, err := dependentColumns(dependents)
@@ -132,7 +132,7 @@ func dependentColumns(dependents []storage.Dependent) (columns []any, all []stri
 	return []any{names, versions, groups, firsts, others}, slices.Compact(all), nil
 }
 
-// AddDependents adds waiting runs of dependents whose scheduled times have come.
+// AddDependents implements storage.Dependents.
 func (s *Store) AddDependents(ctx context.Context,
 	dependentFirings []storage.DependentFiring) error {
 	runs, versions := make([]storage.Misfired, len(dependentFirings)),

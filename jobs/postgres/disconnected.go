@@ -53,10 +53,8 @@ type search struct {
 	suspects map[backendOfSession]suspect
 }
 
-// ExpireDisconnected expires the sessions that it finds without a backend for the second time, at
-// least disconnectedFor after the first time. It uses the heartbeat connection of the session. It
-// does nothing in each of these cases: behind a pooler, while that connection is in use, or if
-// three older replicas are live.
+// ExpireDisconnected implements storage.Upkeep. It uses the heartbeat connection of the session:
+// see the section "Disconnected sessions" of the package documentation.
 func (s *Store) ExpireDisconnected(ctx context.Context, session uuid.UUID) ([]string, error) {
 	own := s.heartbeats.takeOpen(session)
 	if own == nil {

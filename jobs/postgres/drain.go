@@ -28,8 +28,7 @@ CROSS JOIN LATERAL (SELECT FROM holdfast.runs r
 	freePlaces = `UPDATE holdfast.waits SET session = NULL WHERE run = ANY($2) AND session = $1`
 )
 
-// Drain makes a live session start nothing except further attempts of its runs, or start runs
-// again. Other replicas may adopt the waiting runs of a draining session that have not started.
+// Drain implements storage.Actions.
 func (s *Store) Drain(ctx context.Context, a storage.Action, session uuid.UUID, drain bool) error {
 	action := "drain"
 	if !drain {

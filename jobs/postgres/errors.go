@@ -12,14 +12,13 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// SchemaError reports that a newer binary has changed the schema in a way that this binary does not
-// understand.
+// SchemaError reports that this binary does not understand the schema, which a newer binary has
+// changed.
 type SchemaError struct {
 	MinBinary int // the version that the schema requires
 	Binary    int // the version that this binary understands
 }
 
-// Error returns the two versions and the advice to upgrade the binary.
 func (e *SchemaError) Error() string {
 	return fmt.Sprintf("read schema: this binary understands version %d, the database "+
 		"requires version %d: upgrade the binary", e.Binary, e.MinBinary)

@@ -56,8 +56,7 @@ SELECT 1 / count(*) FROM ended`
 	planAsUsual = `SET LOCAL enable_seqscan TO DEFAULT`
 )
 
-// ErrTransactionControl refuses a statement that would end the fenced transaction, because later
-// statements would write outside the fence.
+// ErrTransactionControl refuses a statement that would end the fenced transaction.
 var ErrTransactionControl = errors.New("transaction control is not allowed in a fenced transaction")
 
 // Fence is the fence check for transactions on a program's own connections to the database of the
@@ -65,9 +64,8 @@ var ErrTransactionControl = errors.New("transaction control is not allowed in a 
 // storage.ErrSuperseded if the claim is gone. The caller must then roll back.
 //
 // If ctx has a deadline, Fence also limits the transaction, so that a frozen replica cannot hold
-// its claim for ever. Each statement, including its waits for locks, may take as long as the time
-// from the call of Fence until the deadline. Between two statements the transaction may be idle for
-// one minute more than that.
+// its claim for ever. Each statement may take as long as the time from the call of Fence until the
+// deadline. Between two statements, the transaction may be idle for one minute more.
 func Fence(ctx context.Context, tx pgx.Tx, run *jobs.Run) error {
 	s, err := storeOf(run)
 	if err != nil {
@@ -80,8 +78,8 @@ func (s *Store) fence(ctx context.Context, tx pgx.Tx, run *jobs.Run) error {
 	return s.checkFence(ctx, tx, holderOf(run))
 }
 
-// Fence is the function Fence for the owner of a lock with a token. It returns
-// locking.ErrSuperseded if the claim is gone.
+// Fence is the function Fence for a lock with a token. It returns locking.ErrSuperseded if the
+// claim is gone.
 func (s *Store) Fence(ctx context.Context, tx pgx.Tx, token locking.Token) error {
 	return s.checkFence(ctx, tx, holder{token: token})
 }
@@ -192,9 +190,8 @@ func rollback(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx) {
 	}
 }
 
-// InTx runs fn in a fenced transaction of the run on the store's pool for jobs. The writes of fn
-// commit only if the run's claim exists, and no conflicting run gets a claim before the commit. An
-// error of fn rolls back.
+// InTx runs fn in a fenced transaction of the run. The writes of fn commit only if the run's claim
+// exists. No conflicting run gets a claim before the commit. An error of fn rolls back.
 func InTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) error {
 	s, err := storeOf(run)
 	if err != nil {
@@ -208,12 +205,12 @@ func (s *Store) inTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) erro
 }
 
 // InLock is InTx for a program without jobs. The writes of fn commit only if the lock's claim
-// exists, and nothing that conflicts with the lock is granted before the commit. ctx should be the
-// lock's context, or derived from it, so that fn ends when the lock is lost. Its deadline bounds
-// the transaction as in Fence.
+// exists. Nothing that conflicts with the lock is granted before the commit. ctx should be derived
+// from the lock's context, so that fn ends when the lock is lost. Its deadline limits the
+// transaction as in Fence.
 //
-// InLock returns locking.ErrSuperseded if the claim is gone. Any other error that is not fn's own
-// may hide a commit whose reply was lost. The lock's Release waits for the transaction to end, for
+// InLock returns locking.ErrSuperseded if the claim is gone. After another error that is not fn's
+// own, the transaction may have committed. The lock's Release waits for the transaction to end, for
 // at most one second.
 func (s *Store) InLock(ctx context.Context, lock *locking.Lock, fn func(tx pgx.Tx) error) error {
 	if lock.Token() == 0 {

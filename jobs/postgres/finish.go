@@ -75,7 +75,7 @@ FROM changed WHERE state NOT IN ('waiting', 'running') GROUP BY 1, 2, 3`
 SELECT r.id, r.state, r.token FROM holdfast.runs r WHERE r.id = ANY($1)`
 )
 
-// Finish ends the attempts whose claims exist.
+// Finish implements storage.Firings.
 func (s *Store) Finish(ctx context.Context, requests []storage.FinishRequest) ([]bool, error) {
 	done := make([]bool, len(requests))
 	if len(requests) == 0 {

@@ -24,11 +24,12 @@ FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version
 		ORDER BY r.created_at, r.id LIMIT $3`
 )
 
-// Firing returns a job with its runs at one scheduled time. It reads the job before the runs. So if
-// the cursor has passed the scheduled time, no run or record of that time is missing.
+// Firing implements storage.History.
 func (s *Store) Firing(ctx context.Context, job string,
 	scheduledAt time.Time) (storage.FiringView, error) {
 	var v storage.FiringView
+	// The job is read before its runs. So if the cursor has passed the scheduled time, no run or
+	// record of that time is missing.
 	row := s.views.QueryRow(ctx, firingJob, job)
 	err := row.Scan(&v.Now, &v.Version, &v.Removed, &v.Hash, &v.Schedule, &v.Zone, &v.UpdatedAt,
 		&v.CheckedUntil)

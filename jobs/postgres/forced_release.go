@@ -85,7 +85,7 @@ func (r storedRelease) released() (locking.Released, error) {
 	return locking.Released{ID: r.ID, Token: r.Token, Owner: r.Owner, Requests: requests}, err
 }
 
-// Release releases a lock without its holder's consent.
+// Release implements storage.Actions.
 func (s *Store) Release(ctx context.Context, a storage.Action,
 	r storage.ReleaseRequest) (locking.Released, error) {
 	if err := r.Check(); err != nil {

@@ -55,8 +55,7 @@ DELETE FROM holdfast.wants WHERE run = ANY(ARRAY(SELECT run FROM gone))`
 type grants struct{ store *Store }
 
 // Grants returns the store as the locking.Grants of a locking.Locker. The locks of the Locker and
-// the runs of the cluster's jobs exclude each other. A program without jobs needs nothing else of
-// the Store. It may be used concurrently.
+// the runs of the cluster's jobs exclude each other. It may be used concurrently.
 func (s *Store) Grants() locking.Grants { return grants{s} }
 
 // pipeline is Store.pipeline with the errors of package locking.

@@ -62,7 +62,7 @@ func (s *Store) foldTallies(ctx context.Context, sweep uuid.UUID) error {
 	})
 }
 
-// Histogram returns the numbers of ended runs for each part of the time between from and until.
+// Histogram implements storage.Histograms.
 func (s *Store) Histogram(ctx context.Context, from, until time.Time,
 	part time.Duration) ([]storage.Quarter, error) {
 	rows, err := s.views.Query(ctx, readTallies, storage.HistogramStart(from),

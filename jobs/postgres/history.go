@@ -70,7 +70,7 @@ WHERE s.ended_at IS NULL OR s.ended_at > clock_timestamp() - $1::interval
 ORDER BY s.replica, s.started_at, s.id`
 )
 
-// Locks returns every grant.
+// Locks implements storage.History.
 func (s *Store) Locks(ctx context.Context) ([]storage.LockView, error) {
 	rows, err := s.views.Query(ctx, listLocks)
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *Store) Locks(ctx context.Context) ([]storage.LockView, error) {
 	return locks, wrap("list locks", err)
 }
 
-// Jobs returns every job with its last ended run.
+// Jobs implements storage.History.
 func (s *Store) Jobs(ctx context.Context) ([]storage.JobView, error) {
 	rows, err := s.views.Query(ctx, lastRuns)
 	if err != nil {
@@ -122,8 +122,7 @@ func (s *Store) Jobs(ctx context.Context) ([]storage.JobView, error) {
 	return views, wrap("list jobs", err)
 }
 
-// Runs returns a page of the history. The query depends on the filter: a single query for all
-// filters would scan the whole history for most of them.
+// Runs implements storage.History.
 func (s *Store) Runs(ctx context.Context, f storage.RunFilter) ([]storage.Record, error) {
 	if f.Resource != nil {
 		return s.runsRelated(ctx, f)
@@ -337,7 +336,7 @@ func inState(state jobs.State, arg func(any) string) string {
 	}
 }
 
-// Run returns one run with its output.
+// Run implements storage.History.
 func (s *Store) Run(ctx context.Context, id uuid.UUID) (storage.Record, error) {
 	rows, err := s.views.Query(ctx, oneRun, id)
 	if err != nil {
@@ -400,7 +399,7 @@ func utc(t *time.Time) *time.Time {
 	return &in
 }
 
-// Replicas returns the sessions that are live or ended in the last hour.
+// Replicas implements storage.History.
 func (s *Store) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 	rows, err := s.views.Query(ctx, listReplicas, storage.SessionsKept)
 	if err != nil {

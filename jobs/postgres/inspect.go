@@ -14,7 +14,7 @@ import (
 // OldestVersion is the oldest supported release of PostgreSQL, as in server_version_num.
 const OldestVersion = 130000
 
-// Inspection is what a connection of a replica finds at the server.
+// Inspection is what a replica finds at the server.
 type Inspection struct {
 	Version       string // such as "15.4"
 	VersionNumber int    // as in server_version_num
@@ -22,17 +22,16 @@ type Inspection struct {
 	Pooled        bool   // a pooler such as pgbouncer is in between
 	Role          string
 	Superuser     bool
-	// ChangesAudit reports whether the role, or a role that it can set, may change the audit log or
-	// its hash chain.
+	// ChangesAudit says that the role, or a role that it can set, may change the audit log or its
+	// hash chain.
 	ChangesAudit bool
-	// ReadCommitted is nil, or the error of Open because of the isolation level.
+	// ReadCommitted is nil, or the error of Open about the isolation level.
 	ReadCommitted error
-	// StatementTimeout and IdleTimeout are statement_timeout and
-	// idle_in_transaction_session_timeout; 0: none.
+	// These are statement_timeout and idle_in_transaction_session_timeout; 0: none.
 	StatementTimeout, IdleTimeout time.Duration
 	// Offset is how far the clock of the server is ahead of this machine's.
 	Offset time.Duration
-	// Schema is nil if Open accepts the schema. Otherwise it is the error of Open.
+	// Schema is nil, or the error of Open about the schema.
 	Schema  error
 	Cluster uuid.UUID // zero if Schema is an error
 }
@@ -57,7 +56,7 @@ FROM pg_roles r WHERE r.rolname = current_user`
 )
 
 // Inspect opens one connection with the settings of a replica, and closes it. It changes nothing.
-// Schema is as in Options.
+// The argument schema is as in Options.
 func Inspect(ctx context.Context, url, schema string) (i Inspection, err error) {
 	name, err := newSchemaName(schema)
 	if err != nil {

@@ -29,8 +29,8 @@ var errNotNotified = errors.New("notifications do not arrive: a pooler that give
 // several clusters may share a database.
 func (s *Store) channel() string { return "holdfast " + s.cluster.String() }
 
-// Listen calls notify once when it begins to listen, and then after each action. It uses a
-// connection of its own, and returns when this connection or ctx ends.
+// Listen implements storage.Control. It uses a connection of its own, and returns when this
+// connection or ctx ends.
 func (s *Store) Listen(ctx context.Context, notify func()) error {
 	return wrap("notifications", s.listen(ctx, notify))
 }

@@ -73,7 +73,7 @@ SELECT job, state, reason, count(*), max(created_at) FROM (%s) r
 		WHERE r.id BETWEEN $1 AND $2 ORDER BY r.id LIMIT $3`
 )
 
-// ListJobs returns a page of the jobs.
+// ListJobs implements storage.Listings.
 func (s *Store) ListJobs(ctx context.Context, f storage.JobFilter) ([]storage.JobView, error) {
 	pauses, err := s.activePauses(ctx)
 	if err != nil {
@@ -224,7 +224,7 @@ func (s *Store) activePauses(ctx context.Context) ([]storage.Pause, error) {
 	return pgx.CollectRows(rows, scanPause)
 }
 
-// Job returns one job.
+// Job implements storage.Listings.
 func (s *Store) Job(ctx context.Context, name string) (storage.JobView, error) {
 	what := fmt.Sprintf("job %q", name)
 	pauses, err := s.activePauses(ctx)
@@ -241,7 +241,7 @@ func (s *Store) Job(ctx context.Context, name string) (storage.JobView, error) {
 	return views[0], wrap(what, s.complete(ctx, views, pauses))
 }
 
-// Groups returns the groups of the jobs.
+// Groups implements storage.Listings.
 func (s *Store) Groups(ctx context.Context) ([]storage.Group, error) {
 	rows, err := s.views.Query(ctx, listGroups)
 	if err != nil {
@@ -251,7 +251,7 @@ func (s *Store) Groups(ctx context.Context) ([]storage.Group, error) {
 	return groups, wrap("list groups", err)
 }
 
-// Resources returns the resources of the active definitions.
+// Resources implements storage.Listings.
 func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
 	rows, err := s.views.Query(ctx, listResources)
 	if err != nil {
@@ -267,7 +267,7 @@ func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
 	return resources, wrap("list resources", err)
 }
 
-// Outcomes returns the last runs of each job.
+// Outcomes implements storage.Listings.
 func (s *Store) Outcomes(ctx context.Context, names []string,
 	n int) (map[string][]storage.Outcome, error) {
 	rows, err := s.views.Query(ctx, fmt.Sprintf(lastOutcomes, n), names)
@@ -290,7 +290,7 @@ func (s *Store) Outcomes(ctx context.Context, names []string,
 	return found, wrap("list outcomes", err)
 }
 
-// Tallies counts the ended runs that did not succeed and were created at the given time or later.
+// Tallies implements storage.Listings.
 func (s *Store) Tallies(ctx context.Context, since time.Time) ([]storage.Tally, error) {
 	var parts []string
 	for _, state := range jobs.States() {
@@ -301,7 +301,7 @@ func (s *Store) Tallies(ctx context.Context, since time.Time) ([]storage.Tally, 
 	return s.tallies(ctx, strings.Join(parts, " UNION ALL "), since)
 }
 
-// JobTallies counts the job's runs by final state.
+// JobTallies implements storage.Listings.
 func (s *Store) JobTallies(ctx context.Context, job string,
 	since time.Time) ([]storage.Tally, error) {
 	return s.tallies(ctx, fmt.Sprintf(tallyOfJob, storage.MaxTallied), job, since)
@@ -322,7 +322,7 @@ func (s *Store) tallies(ctx context.Context, of string, args ...any) ([]storage.
 	return tallies, wrap("count runs", err)
 }
 
-// FiringRuns returns the runs of a firing.
+// FiringRuns implements storage.Listings.
 func (s *Store) FiringRuns(ctx context.Context, f storage.Firing) ([]storage.Record, error) {
 	query, arg := runsOfFiring, any(f.ScheduledAt)
 	if f.Key != "" {
@@ -336,7 +336,7 @@ func (s *Store) FiringRuns(ctx context.Context, f storage.Firing) ([]storage.Rec
 	return records, wrap("list runs of a firing", err)
 }
 
-// RunsBetween returns the runs whose ids are in a range.
+// RunsBetween implements storage.Listings.
 func (s *Store) RunsBetween(ctx context.Context, first, last uuid.UUID,
 	limit int) ([]storage.Record, error) {
 	rows, err := s.views.Query(ctx, runsBetween, first, last, limit)

@@ -29,8 +29,7 @@ DELETE FROM holdfast.login_attempts WHERE key = ANY(ARRAY(
         ORDER BY key LIMIT 10000 FOR UPDATE SKIP LOCKED))`
 )
 
-// CountFailures returns the numbers of failed login attempts. It uses the connections of the admin
-// page.
+// CountFailures implements storage.LoginAttempts.
 func (s *Store) CountFailures(ctx context.Context, keys ...string) ([]storage.Failures, error) {
 	rows, err := s.views.Query(ctx, countFailures, keys)
 	if err != nil {
@@ -46,7 +45,7 @@ func (s *Store) CountFailures(ctx context.Context, keys ...string) ([]storage.Fa
 	return found, wrap("count failures", err)
 }
 
-// AddFailure adds a failed login attempt over the connections of the admin page.
+// AddFailure implements storage.LoginAttempts.
 func (s *Store) AddFailure(ctx context.Context, window time.Duration, keys ...string) error {
 	_, err := s.views.Exec(ctx, addFailure, keys, window)
 	return wrap("add failure", err)

@@ -89,8 +89,7 @@ WHERE j.name = ANY($1) AND j.name = c.name COLLATE "C" AND j.version = c.version
 RETURNING j.name, j.checked_until`
 )
 
-// CheckMisfires finds scheduled times that no replica started. It calls find while it holds no row
-// lock, so that no registration waits for it.
+// CheckMisfires implements storage.Upkeep.
 func (s *Store) CheckMisfires(ctx context.Context, checks []storage.MisfireCheck,
 	find func(string, storage.Cursor) []storage.Misfired) (map[string]time.Time, error) {
 	checks = slices.SortedFunc(slices.Values(checks), func(a, b storage.MisfireCheck) int {

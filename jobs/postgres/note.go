@@ -79,7 +79,7 @@ LEFT JOIN LATERAL (SELECT r.session, r.state FROM holdfast.runs r
     WHERE r.id = q.run OFFSET 0) r ON true`
 )
 
-// Note records firings that have not started.
+// Note implements storage.Firings.
 func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []storage.Note) ([]bool, error) {
 	stands := make([]bool, len(notes))
 	if len(notes) == 0 {

@@ -66,7 +66,7 @@ func queueSubscriptions(b *pgx.Batch, definitions []storage.Definition) {
 	}
 }
 
-// TakeDeliveries leases deliveries that are due.
+// TakeDeliveries implements storage.Outbox.
 func (s *Store) TakeDeliveries(ctx context.Context, webhook string, lease time.Duration,
 	limit int) ([]storage.Delivery, error) {
 	var taken []storage.Delivery
@@ -110,7 +110,7 @@ func (s *Store) TakeDeliveries(ctx context.Context, webhook string, lease time.D
 	return taken, nil
 }
 
-// SettleDelivery records the result of a try.
+// SettleDelivery implements storage.Outbox.
 func (s *Store) SettleDelivery(ctx context.Context, t storage.Settlement) (bool, error) {
 	query, args := endDelivery, []any{t.ID, t.Tries}
 	if !t.Delivered {
@@ -121,7 +121,7 @@ func (s *Store) SettleDelivery(ctx context.Context, t storage.Settlement) (bool,
 	return tag.RowsAffected() > 0, wrap("delivery", err)
 }
 
-// UndeliveredHooks returns the deliveries that have failed so far or were given up.
+// UndeliveredHooks implements storage.Outbox.
 func (s *Store) UndeliveredHooks(ctx context.Context,
 	f storage.UndeliveredFilter) ([]storage.Undelivered, error) {
 	if err := f.Check(); err != nil {
@@ -179,7 +179,7 @@ func scanUndelivered(row pgx.CollectableRow) (u storage.Undelivered, err error) 
 	return u, err
 }
 
-// DeliverAgain makes a delivery due at once.
+// DeliverAgain implements storage.Outbox.
 func (s *Store) DeliverAgain(ctx context.Context, a storage.Action,
 	delivery uuid.UUID) (u storage.Undelivered, err error) {
 	err = s.action(ctx, a, "deliver_again", "delivery "+delivery.String(), &u,
@@ -202,7 +202,7 @@ func (s *Store) DeliverAgain(ctx context.Context, a storage.Action,
 	return u, err
 }
 
-// ForgetDeliveries deletes old deliveries.
+// ForgetDeliveries implements storage.Outbox.
 func (s *Store) ForgetDeliveries(ctx context.Context) error {
 	_, err := s.pool.Exec(ctx, forgetDeliveries, storage.DeliveryRetention)
 	return wrap("deliveries", err)

@@ -56,7 +56,7 @@ active_pauses AS MATERIALIZED (
 )`
 )
 
-// Pause pauses the target, or returns its active pause.
+// Pause implements storage.Actions.
 func (s *Store) Pause(ctx context.Context, a storage.Action,
 	target storage.Target) (storage.Pause, error) {
 	var pause storage.Pause
@@ -87,7 +87,7 @@ func (s *Store) Pause(ctx context.Context, a storage.Action,
 	return pause, err
 }
 
-// Resume ends the target's own pause.
+// Resume implements storage.Actions.
 func (s *Store) Resume(ctx context.Context, a storage.Action,
 	target storage.Target) (storage.Pause, error) {
 	var pause storage.Pause
@@ -136,7 +136,7 @@ func scanPause(row pgx.CollectableRow) (storage.Pause, error) {
 	return p, err
 }
 
-// Pauses returns the pauses that covered the job.
+// Pauses implements storage.Control.
 func (s *Store) Pauses(ctx context.Context, job, group string, from,
 	until time.Time) ([]storage.Pause, error) {
 	rows, err := s.views.Query(ctx, pausesBetween, job, group, from, until)

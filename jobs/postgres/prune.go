@@ -151,7 +151,7 @@ WITH gone AS (
 SELECT FROM gone`
 )
 
-// Prune deletes one batch of the history.
+// Prune implements storage.Upkeep.
 func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 	r storage.PruneRequest) (storage.Pruned, error) {
 	var pruned storage.Pruned

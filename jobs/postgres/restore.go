@@ -78,10 +78,7 @@ func (s *Store) raiseAfterRestore(ctx context.Context, replica string) error {
 	return nil
 }
 
-// RaiseTokens makes all later tokens larger than those that were drawn before a restore that
-// Holdfast cannot detect, such as that of a snapshot of the disk. It returns the largest token that
-// the database knew, and the value to which it has raised the tokens. The next token is larger than
-// this value. The role needs UPDATE on the sequence tokens.
+// RaiseTokens implements storage.Tokens. The role needs UPDATE on the sequence tokens.
 func (s *Store) RaiseTokens(ctx context.Context) (storage.RaisedTokens, error) {
 	from, to, err := raise(ctx, s.pool)
 	return storage.RaisedTokens{From: from, To: to}, wrap("raise fencing tokens", err)

@@ -70,7 +70,7 @@ func queueRunAttempts(b *pgx.Batch, requests []storage.FinishRequest) {
 	}
 }
 
-// RunAttempts returns the attempts of a run, except the last one.
+// RunAttempts implements storage.RunAttempts.
 func (s *Store) RunAttempts(ctx context.Context, run uuid.UUID) ([]storage.RunAttempt, error) {
 	rows, err := s.views.Query(ctx, listRunAttempts, run)
 	if err != nil {
@@ -80,8 +80,7 @@ func (s *Store) RunAttempts(ctx context.Context, run uuid.UUID) ([]storage.RunAt
 	return attempts, wrap("attempts of run", err)
 }
 
-// RunAttempt returns one attempt of a run, with its output. It finds each attempt except the last
-// one.
+// RunAttempt implements storage.RunAttempts.
 func (s *Store) RunAttempt(ctx context.Context, run uuid.UUID,
 	attempt int) (storage.RunAttempt, error) {
 	what := fmt.Sprintf("attempt %d of run %s", attempt, run)

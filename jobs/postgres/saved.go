@@ -40,7 +40,7 @@ ON CONFLICT (job) DO UPDATE SET value = excluded.value, run = excluded.run,
 	readSaved = `SELECT value FROM holdfast.saved WHERE job = $1`
 )
 
-// Saved returns the value that the job's runs saved last.
+// Saved implements storage.JobProgress.
 func (s *Store) Saved(ctx context.Context, job string) (json.RawMessage, error) {
 	var saved string
 	err := s.pool.QueryRow(ctx, readSaved, job).Scan(&saved)
@@ -54,9 +54,9 @@ func (s *Store) Saved(ctx context.Context, job string) (json.RawMessage, error) 
 }
 
 // SaveInTx saves v for the job's next run if tx commits, even if the run fails later. It is for
-// work in parts: each part runs in a transaction of InTx and saves its progress. It returns
-// storage.ErrSuperseded if the run's claim is gone, and an error that wraps jobs.ErrTooLarge if v
-// is too large. If other runs of the job save too, they wait until tx has ended.
+// work in parts, each in a transaction of InTx. SaveInTx returns storage.ErrSuperseded if the run's
+// claim is gone, and an error that wraps jobs.ErrTooLarge if v is too large. Other runs of the job
+// that save too wait until tx has ended.
 func SaveInTx(ctx context.Context, tx pgx.Tx, run *jobs.Run, v any) error {
 	saved, err := attempt.EncodeSaved(v)
 	if err != nil {

@@ -97,7 +97,7 @@ WHERE id = $1 AND ended_at IS NULL`
 	freeWaits = `UPDATE holdfast.waits SET session = NULL WHERE session = $1 AND owner IS NULL`
 )
 
-// Open registers a session. If the database was restored from a dump, it first raises the fencing
+// Open implements storage.Sessions. After a restore from a dump, it first raises the fencing
 // tokens.
 func (s *Store) Open(ctx context.Context, session storage.Session) error {
 	err := s.raiseAfterRestore(ctx, session.Replica)
@@ -113,7 +113,7 @@ func openColumns(session storage.Session, locks bool) []any {
 		session.LockServers, session.Table}
 }
 
-// Heartbeat renews a session and returns its claims.
+// Heartbeat implements storage.Sessions.
 func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
 	v storage.ReplicaStatus) (storage.HeartbeatReply, error) {
 	var heartbeat storage.HeartbeatReply
@@ -163,7 +163,7 @@ func queueHeartbeat(b *pgx.Batch, own *sessionBackend, session uuid.UUID,
 	})
 }
 
-// LiveSessions returns the live sessions among the given ones.
+// LiveSessions implements storage.Sessions.
 func (s *Store) LiveSessions(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
 	liveSessions, err := s.liveSessions(ctx, sessions)
 	return liveSessions, wrap("check sessions", err)
@@ -177,8 +177,8 @@ func (s *Store) liveSessions(ctx context.Context, sessions []uuid.UUID) ([]uuid.
 	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 }
 
-// End ends a session, and then removes its definitions in a second transaction. If the second one
-// fails, End returns nil, and the next sweep removes them.
+// End implements storage.Sessions. If it cannot remove the definitions of the session, it returns
+// nil. The next sweep then removes them.
 func (s *Store) End(ctx context.Context, session uuid.UUID) error {
 	err := s.pipeline(ctx, "end session", func(b *pgx.Batch) {
 		b.Queue(lockSession, session)
@@ -196,7 +196,7 @@ func (s *Store) End(ctx context.Context, session uuid.UUID) error {
 	return nil
 }
 
-// Now returns PostgreSQL's clock.
+// Now implements storage.History.
 func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 	err = s.views.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now)
 	return now.UTC(), wrap("read clock", err)

@@ -24,8 +24,7 @@ RETURNING generation`
 	forgetSignOuts = `DELETE FROM holdfast.sign_outs WHERE until <= clock_timestamp()`
 )
 
-// Generations returns the generation of the sign-ins of each user. It uses the connections of the
-// admin page.
+// Generations implements storage.SignOuts.
 func (s *Store) Generations(ctx context.Context) (map[string]int64, error) {
 	rows, err := s.views.Query(ctx, generations)
 	if err != nil {
@@ -41,7 +40,7 @@ func (s *Store) Generations(ctx context.Context) (map[string]int64, error) {
 	return found, wrap("read sign-outs", err)
 }
 
-// EndSignIns ends all sign-ins of a user. It uses the connections of the admin page.
+// EndSignIns implements storage.SignOuts.
 func (s *Store) EndSignIns(ctx context.Context, user string,
 	keep time.Duration) (generation int64, err error) {
 	err = s.views.QueryRow(ctx, endSignIns, user, keep).Scan(&generation)

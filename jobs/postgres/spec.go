@@ -67,7 +67,7 @@ WITH changed AS (
 UPDATE holdfast.meta SET definitions = definitions + 1 WHERE one AND EXISTS (SELECT FROM changed)`
 )
 
-// PutSpec adds a job, or changes an added one.
+// PutSpec implements storage.Actions.
 func (s *Store) PutSpec(ctx context.Context, a storage.Action, spec storage.Spec,
 	checks ...storage.SpecCheck) (storage.Spec, error) {
 	if err := spec.Check(); err != nil {
@@ -97,8 +97,7 @@ func (s *Store) PutSpec(ctx context.Context, a storage.Action, spec storage.Spec
 	return put, err
 }
 
-// RemoveSpec removes an added job. Its running runs continue to their end. Its waiting runs are
-// cancelled, because no replica would adopt them.
+// RemoveSpec implements storage.Actions.
 func (s *Store) RemoveSpec(ctx context.Context, a storage.Action, job string, version int64,
 	checks ...storage.SpecCheck) error {
 	if err := (storage.Target{Kind: storage.TargetJob, Name: job}).Check(); err != nil {

@@ -196,8 +196,8 @@ LEFT JOIN LATERAL (
     WHERE r.state = 'waiting' LIMIT 1) queued ON queued.run <> q.run`
 )
 
-// Start decides on each request in one round trip. New requests that startNew does not start stay
-// undecided (storage.StartUndecided).
+// Start implements storage.Firings. It may leave new requests undecided: see
+// storage.StartUndecided.
 func (s *Store) Start(ctx context.Context, session uuid.UUID,
 	requests []storage.StartRequest) ([]storage.StartResult, error) {
 	results := make([]storage.StartResult, len(requests))

@@ -14,8 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// RunStatements runs a job's statements in one fenced transaction, which also records the run as
-// succeeded.
+// RunStatements implements storage.RunStore.
 func (s *Store) RunStatements(ctx context.Context, run *jobs.Run,
 	statements []storage.Statement) ([]int64, error) {
 	return runStatements(ctx, run, statements, CompleteInTx)

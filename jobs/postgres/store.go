@@ -20,13 +20,15 @@ import (
 type Options struct {
 	URL string // a libpq URL or keyword string
 	// JobsURL is for the transactions of jobs: the same database, with a role that has fewer
-	// permissions. "" is URL.
+	// permissions. "" means URL.
 	JobsURL string
 	// Pool is a pool of the program, instead of URL and JobsURL. The store does not close it. The
-	// store of a replica also opens at most 5 connections of its own, with the settings of the
-	// pool: up to 2 for queries of the admin page, 1 for notifications, 1 more for notifications
-	// while a page is open, and 1 for heartbeats. Each further session, such as that of a
-	// locking.Locker, may need 1 more for its heartbeats.
+	// store of a replica opens at most 5 more connections with its settings:
+	//   - 2 for queries of the admin page
+	//   - 1 for notifications, and 1 more while a page is open
+	//   - 1 for heartbeats
+	//
+	// Each further session, such as that of a locking.Locker, may need 1 more.
 	Pool            *pgxpool.Pool
 	MaxConnections  int    // for the store's own statements; 0 means 10
 	WorkConnections int    // for the transactions of jobs; 0 means 10
@@ -62,8 +64,8 @@ var (
 )
 
 // Open connects, migrates if Options.Migrate is set, and reads the cluster's id. It returns an
-// error that wraps storage.ErrUnavailable if the database cannot be reached, and a *SchemaError if
-// the schema requires a newer binary.
+// error that wraps storage.ErrUnavailable if the database cannot be reached. It returns a
+// *SchemaError if the schema requires a newer binary.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	schema, err := newSchemaName(o.Schema)
 	if err != nil {
@@ -216,7 +218,7 @@ func (s *Store) checkJobsRole(ctx context.Context) error {
 	return nil
 }
 
-// ClusterID returns the id that the first migration generated.
+// ClusterID implements storage.Store.
 func (s *Store) ClusterID() uuid.UUID { return s.cluster }
 
 // Close waits at most 5 s for calls in progress, and closes the connections.
@@ -241,8 +243,8 @@ func (s *Store) Close() {
 // closeTimeout bounds Close: an abandoned handler may hold its connection for ever.
 const closeTimeout = 5 * time.Second
 
-// Pool returns the connections for the transactions of jobs. Each connection's session is reset
-// when a job returns it, unless the pool is that of Options.Pool.
+// Pool returns the connections for the transactions of jobs. Unless the pool is Options.Pool, the
+// store resets a connection after each job.
 func (s *Store) Pool() *pgxpool.Pool { return s.work.Pool }
 
 // beginPipeline bounds the transaction's waits, and makes the planner look up rows by key. A

@@ -24,8 +24,7 @@ SELECT max(p.scheduled_at) FROM (
 ) p`
 )
 
-// PreviousSuccess returns the latest scheduled time of a successful run of the job, among the times
-// earlier than the argument.
+// PreviousSuccess implements storage.JobProgress.
 func (s *Store) PreviousSuccess(ctx context.Context, job string,
 	before time.Time) (time.Time, error) {
 	var at *time.Time

@@ -126,7 +126,7 @@ const fencesKept = time.Hour
 // not a start in progress. A start takes milliseconds, or seconds if it waits for rows.
 const pinnedAfter = 5 * time.Second
 
-// Sweep ends expired sessions, and never a live one. Any replica may call it at any time.
+// Sweep implements storage.Upkeep.
 func (s *Store) Sweep(ctx context.Context) (storage.Swept, error) {
 	swept, left, err := s.loseExpired(ctx)
 	for _, session := range left.unsettled {

@@ -13,9 +13,8 @@ import (
 )
 
 // TestStore is the store of runs in tests of handlers: see package holdfasttest. Its fenced
-// transactions are savepoints of one transaction of the test, so they leave nothing behind, and
-// need none of the store's tables. It may be used concurrently: there is one fenced transaction at
-// a time.
+// transactions are savepoints of one transaction of the test, one at a time. It may be used
+// concurrently.
 type TestStore struct {
 	storage.JobProgress
 

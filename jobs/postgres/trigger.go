@@ -73,7 +73,7 @@ WHERE j.name = $1`
 SELECT ` + refusalReason + `, ` + storedBlocker + ` FROM blocked b`
 )
 
-// Trigger adds a waiting run that any replica may adopt.
+// Trigger implements storage.Actions.
 func (s *Store) Trigger(ctx context.Context, a storage.Action,
 	r storage.TriggerRequest) (storage.Triggered, error) {
 	var answer storage.Triggered
@@ -98,13 +98,12 @@ func (s *Store) Trigger(ctx context.Context, a storage.Action,
 const triggerAction = "trigger"
 
 // ErrAtOnce refuses a trigger with a Wait of 0 in a transaction of the caller. Before the commit,
-// the store does not know whether something blocks the run.
+// the store cannot know whether something blocks the run.
 var ErrAtOnce = errors.New("a trigger in a transaction cannot have a Wait of 0")
 
 // TriggerTx is Trigger in a transaction of the caller, on a connection to the database of the
-// store. The run and its entry in the audit log exist if and only if the transaction commits, and
-// replicas see them from then on. An error leaves the transaction as it was. The result has no
-// WaitsFor.
+// store. Replicas see the run and its entry in the audit log when the transaction commits. An error
+// leaves the transaction as it was. The result has no WaitsFor.
 //
 // The transaction must commit soon: until then, another trigger with the same key waits for it.
 func (s *Store) TriggerTx(ctx context.Context, tx pgx.Tx, a storage.Action,

@@ -34,13 +34,13 @@ SELECT s.run, q.output FROM live_claims s JOIN unnest($1::bigint[], $2::text[]) 
 ON CONFLICT (run) DO UPDATE SET output = excluded.output`
 )
 
-// Watch makes the run's replica save its output as the run writes it.
+// Watch implements storage.Watching.
 func (s *Store) Watch(ctx context.Context, run uuid.UUID) error {
 	_, err := s.views.Exec(ctx, watchRun, run, storage.WatchLasts)
 	return wrap("watch run", err)
 }
 
-// SaveOutput saves the output that running runs have written so far.
+// SaveOutput implements storage.Watching.
 func (s *Store) SaveOutput(ctx context.Context, outputs []storage.Output) error {
 	tokens, texts := make([]jobs.Token, len(outputs)), make([]string, len(outputs))
 	for i, o := range outputs {
