@@ -41,8 +41,7 @@ ORDER BY wait_since, id`
 	runByToken = `SELECT run FROM holdfast_claims WHERE token = ?1`
 )
 
-// Adopt takes over waiting runs that no live session has. It also returns the waiting runs of this
-// session that are not in a.Known. A dead session adopts none.
+// Adopt implements storage.Upkeep. A dead session adopts none.
 func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 	a storage.Adoption) ([]storage.Record, error) {
 	if err := s.exclusively("adoption"); err != nil {
@@ -151,8 +150,8 @@ func recordsOf(ctx context.Context, from queryer, ids []uuid.UUID) ([]storage.Re
 	return records, err
 }
 
-// Revoke ends a claim by force. It succeeds if the claim is gone already. It waits for the open
-// transaction of the job, after which the claim may be gone.
+// Revoke implements storage.Upkeep. It waits for the open transaction of the job, after which the
+// claim may be gone.
 func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State,
 	reason jobs.Reason) error {
 	return s.write(ctx, "revocation", func(tx *sql.Tx) error {

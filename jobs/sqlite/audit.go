@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// Audit returns a page of the audit log.
+// Audit implements storage.Control.
 func (s *Store) Audit(ctx context.Context, f storage.AuditFilter) ([]storage.Audited, error) {
 	if err := f.Check(); err != nil {
 		return nil, wrap("read audit log", err)
@@ -24,7 +24,7 @@ func (s *Store) Audit(ctx context.Context, f storage.AuditFilter) ([]storage.Aud
 	return entries, wrap("read audit log", err)
 }
 
-// WriteAudit adds an entry to the audit log.
+// WriteAudit implements storage.AuditWriter.
 func (s *Store) WriteAudit(ctx context.Context, by storage.Action, event, target string,
 	detail any) error {
 	what := "write " + event + " to the audit log"

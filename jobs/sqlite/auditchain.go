@@ -58,8 +58,7 @@ FROM holdfast_audit_links l LEFT JOIN holdfast_audit a ON a.id = l.entry
 WHERE l.seq > ?1 ORDER BY l.seq LIMIT ?2`
 )
 
-// SealAudit adds links for entries that have none. It does not wait for the writer if there are
-// none.
+// SealAudit implements storage.AuditChain.
 func (s *Store) SealAudit(ctx context.Context, limit int) (sealed int, err error) {
 	var some bool
 	if err := s.readers.QueryRowContext(ctx, hasUnsealed).Scan(&some); err != nil || !some {
@@ -109,7 +108,7 @@ func writeLinks(ctx context.Context, tx *sql.Tx, links []storage.AuditLink) erro
 	return err
 }
 
-// UnsealedAge returns how long the oldest entry without a link has waited.
+// UnsealedAge implements storage.AuditChain.
 func (s *Store) UnsealedAge(ctx context.Context) (time.Duration, error) {
 	var at sql.NullInt64
 	err := s.readers.QueryRowContext(ctx, oldestUnsealed).Scan(&at)
@@ -119,7 +118,7 @@ func (s *Store) UnsealedAge(ctx context.Context) (time.Duration, error) {
 	return max(0, time.Since(fromMicros(at.Int64))), nil
 }
 
-// AuditChain returns the state of the chain.
+// AuditChain implements storage.AuditChain.
 func (s *Store) AuditChain(ctx context.Context) (storage.ChainState, error) {
 	c := storage.ChainState{Now: time.Now()}
 	var headAt, oldest sql.NullInt64
@@ -140,7 +139,7 @@ func (s *Store) AuditChain(ctx context.Context) (storage.ChainState, error) {
 	return c, wrap("read head of audit log", err)
 }
 
-// AuditLinks returns a page of the chain.
+// AuditLinks implements storage.AuditChain.
 func (s *Store) AuditLinks(ctx context.Context, after int64,
 	limit int) ([]storage.AuditLink, error) {
 	var links []storage.AuditLink

@@ -93,7 +93,7 @@ func (b backfillRow) values() []any {
 		micros(b.HandledUntil), b.Times, b.LeftOut, b.Runs, b.Succeeded, b.Unsuccessful}
 }
 
-// AddBackfill adds a backfill. AdvanceBackfill adds its runs.
+// AddBackfill implements storage.Actions.
 func (s *Store) AddBackfill(ctx context.Context, a storage.Action,
 	r storage.BackfillRequest) (storage.Backfill, error) {
 	var added storage.Backfill
@@ -122,7 +122,7 @@ func (s *Store) AddBackfill(ctx context.Context, a storage.Action,
 	return added, err
 }
 
-// CancelBackfill ends a backfill and cancels its waiting runs.
+// CancelBackfill implements storage.Actions.
 func (s *Store) CancelBackfill(ctx context.Context, a storage.Action,
 	id uuid.UUID) (storage.Backfill, error) {
 	var ended storage.Backfill
@@ -157,7 +157,7 @@ func (s *Store) CancelBackfill(ctx context.Context, a storage.Action,
 	return ended, err
 }
 
-// AdvanceBackfill counts the ended runs of a backfill and adds the next ones.
+// AdvanceBackfill implements storage.Backfills.
 func (s *Store) AdvanceBackfill(ctx context.Context,
 	step storage.BackfillStep) (storage.Backfill, error) {
 	if err := s.exclusively("advance backfill"); err != nil {
@@ -245,7 +245,7 @@ type unfinishedRow struct {
 
 func (r unfinishedRow) values() []any { return []any{r.backfill, r.key} }
 
-// OpenBackfills returns the backfills with work for a replica.
+// OpenBackfills implements storage.Backfills.
 func (s *Store) OpenBackfills(ctx context.Context) ([]storage.OpenBackfill, error) {
 	rows, err := backfillsBy(ctx, s.readers, openBackfills)
 	open := make([]storage.OpenBackfill, len(rows))
@@ -262,7 +262,7 @@ func (s *Store) OpenBackfills(ctx context.Context) ([]storage.OpenBackfill, erro
 	return open, wrap("list open backfills", err)
 }
 
-// Backfills returns a list of backfills.
+// Backfills implements storage.BackfillHistory.
 func (s *Store) Backfills(ctx context.Context,
 	f storage.BackfillFilter) ([]storage.Backfill, error) {
 	query, args := backfillsQuery(f)
@@ -309,13 +309,13 @@ func backfillsQuery(f storage.BackfillFilter) (string, []any) {
 	return query, args
 }
 
-// Backfill returns one backfill.
+// Backfill implements storage.BackfillHistory.
 func (s *Store) Backfill(ctx context.Context, id uuid.UUID) (storage.Backfill, error) {
 	b, err := loadBackfill(ctx, s.readers, id)
 	return b.Backfill.Backfill, wrap("backfill", err)
 }
 
-// BackfillTaken returns the runs that make a backfill leave out their scheduled times.
+// BackfillTaken implements storage.BackfillHistory.
 func (s *Store) BackfillTaken(ctx context.Context, job string, from,
 	to time.Time) ([]storage.Outcome, error) {
 	var taken []storage.Outcome

@@ -30,7 +30,7 @@ DELETE FROM holdfast_cancels WHERE run NOT IN (
         JOIN holdfast_runs r ON r.id = c.run WHERE r.state IN ('waiting', 'running'))`
 )
 
-// Cancel ends a waiting run, or asks the replica of a running one to end it.
+// Cancel implements storage.Actions.
 func (s *Store) Cancel(ctx context.Context, a storage.Action,
 	run uuid.UUID) (storage.Record, error) {
 	var record storage.Record

@@ -42,7 +42,7 @@ FROM (SELECT * FROM holdfast_wait_history WHERE until >= ?1 AND until < ?2 ORDER
 GROUP BY job, holder, resource ORDER BY sum(until - since) DESC LIMIT ?4`
 )
 
-// JobRequests returns the jobs that lock resources besides their own names.
+// JobRequests implements storage.Contention.
 func (s *Store) JobRequests(ctx context.Context) ([]storage.JobRequests, error) {
 	var listed []storage.JobRequests
 	err := each(ctx, s.readers, listJobRequests, nil, func(rows *sql.Rows) error {
@@ -65,7 +65,7 @@ func (s *Store) JobRequests(ctx context.Context) ([]storage.JobRequests, error) 
 	return listed, wrap("list requests of jobs", err)
 }
 
-// RunIntervals returns the runs of the jobs within an interval.
+// RunIntervals implements storage.Contention.
 func (s *Store) RunIntervals(ctx context.Context,
 	f storage.RunIntervalFilter) ([]storage.RunInterval, error) {
 	encoded, err := encode(f.Jobs)
@@ -110,7 +110,7 @@ func (s *Store) intervals(ctx context.Context, query string,
 	return intervals, err
 }
 
-// WaitSummaries returns the waits within an interval, summed by job, holder and resource.
+// WaitSummaries implements storage.Contention.
 func (s *Store) WaitSummaries(ctx context.Context, from,
 	until time.Time) ([]storage.WaitSummary, error) {
 	var parts []storage.WaitSummary
@@ -129,7 +129,7 @@ func (s *Store) WaitSummaries(ctx context.Context, from,
 	return storage.MergeWaitSummaries(parts), wrap("sum waits", err)
 }
 
-// Typical returns the usual durations of the jobs' runs.
+// Typical implements storage.Contention.
 func (s *Store) Typical(ctx context.Context, names []string) (map[string]storage.Typical, error) {
 	outcomes, err := s.Outcomes(ctx, names, storage.TypicalOf)
 	if err != nil {

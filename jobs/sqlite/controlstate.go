@@ -20,7 +20,7 @@ SELECT c.run, c.requested_by FROM holdfast_cancels c CROSS
     JOIN holdfast_claims k ON k.run = c.run WHERE k.session = ?1`
 )
 
-// ControlState returns the control state of the session, read in one transaction.
+// ControlState implements storage.Control.
 func (s *Store) ControlState(ctx context.Context, session uuid.UUID,
 	since int64) (storage.ControlState, error) {
 	var o storage.ControlState

@@ -120,7 +120,7 @@ type definitionRow struct {
 	MayOverlap bool     `json:"may_overlap"`
 }
 
-// Register records the definitions of the session.
+// Register implements storage.Sessions.
 func (s *Store) Register(ctx context.Context, session uuid.UUID,
 	definitions []storage.Definition) (map[string]int64, error) {
 	if err := s.exclusively("job registration"); err != nil {
@@ -252,7 +252,7 @@ func enforce(ctx context.Context, tx *sql.Tx, names []string) error {
 	return err
 }
 
-// Withdraw removes jobs from a live session.
+// Withdraw implements storage.Sessions.
 func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string,
 	names []string) error {
 	if err := s.exclusively("withdrawal of jobs"); err != nil {
@@ -283,7 +283,7 @@ func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string,
 	})
 }
 
-// Versions returns the active definition of every job.
+// Versions implements storage.Sessions.
 func (s *Store) Versions(ctx context.Context) (map[string]storage.ActiveDefinition, error) {
 	versions := map[string]storage.ActiveDefinition{}
 	err := each(ctx, s.readers, activeDefinitions, nil, func(rows *sql.Rows) error {

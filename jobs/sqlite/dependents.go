@@ -44,10 +44,10 @@ WHERE r.job = ?1 AND r.key = '' AND r.scheduled_at > ?2
 ORDER BY r.scheduled_at DESC LIMIT ?5`
 )
 
-// OpenFirings returns the open firings of each dependent. It reads the cursors before the runs, so
-// it finds a row for every firing up to a cursor.
+// OpenFirings implements storage.Dependents.
 func (s *Store) OpenFirings(ctx context.Context,
 	dependents []storage.Dependent) (map[string]storage.OpenFirings, error) {
+	// The cursors are read before the runs, so each firing up to a cursor has a row.
 	activeDefinitions, err := s.dependentCursors(ctx, dependents)
 	if err != nil {
 		return nil, wrap("list open firings", err)
@@ -122,7 +122,7 @@ func (s *Store) openScheduledTimes(ctx context.Context, f storage.Dependent,
 	return scheduledTimes, err
 }
 
-// AddDependents adds waiting runs of dependents whose scheduled times have come.
+// AddDependents implements storage.Dependents.
 func (s *Store) AddDependents(ctx context.Context,
 	dependentFirings []storage.DependentFiring) error {
 	if err := s.exclusively("runs of dependents"); err != nil {

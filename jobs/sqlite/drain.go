@@ -18,8 +18,7 @@ const (
 	setDraining = `UPDATE holdfast_sessions SET draining = ?2 WHERE id = ?1`
 )
 
-// Drain makes a live session start nothing except further attempts of its runs, or start runs
-// again. Other replicas may adopt the waiting runs of a draining session that have not started.
+// Drain implements storage.Actions.
 func (s *Store) Drain(ctx context.Context, a storage.Action, session uuid.UUID, drain bool) error {
 	action := "drain"
 	if !drain {

@@ -28,7 +28,7 @@ SELECT a.job, l.replica, c.version IS NULL, coalesce(c.version = a.newest, 0)
 FROM differing a CROSS JOIN live l LEFT JOIN registered c ON c.job = a.job AND c.replica = l.replica
 ORDER BY a.job, l.replica`
 
-// Drift returns the jobs whose definitions differ between live replicas.
+// Drift implements storage.History.
 func (s *Store) Drift(ctx context.Context, limit int) ([]storage.JobDrift, error) {
 	live, err := encode(s.sessions.liveIDs())
 	if err != nil {

@@ -14,11 +14,9 @@ import (
 )
 
 var (
-	// ErrLocked reports that another process, or another store of this process, has the file open
-	// exclusively.
+	// ErrLocked reports that another store has the file open exclusively.
 	ErrLocked = errors.New("in use by another scheduler")
-	// ErrNotExclusive refuses calls that only the process with the file lock may make, because its
-	// sessions are live in memory.
+	// ErrNotExclusive refuses calls that need the file lock.
 	ErrNotExclusive = errors.New("store was opened beside a scheduler: it reads, and does what " +
 		"operators do")
 	// ErrTransactionControl refuses a statement that would end the fenced transaction or access

@@ -15,12 +15,11 @@ import (
 const checkFence = `SELECT 1 FROM holdfast_claims WHERE token = ?1 AND run = ?2`
 
 // InTx runs fn in a fenced transaction of the run in the store's file. The writes of fn commit only
-// if the run's claim exists. An error of fn rolls back. InTx returns storage.ErrSuperseded if the
-// claim is gone.
+// if the run's claim exists. Otherwise InTx returns storage.ErrSuperseded. An error of fn rolls
+// back. fn must neither commit nor roll back.
 //
-// The transaction is the file's only writer. While fn runs, the store starts and records nothing.
-// If fn calls a method of the store that writes, that call cannot succeed: it waits for the
-// transaction of fn until the context of the call ends. fn must neither commit nor roll back.
+// While fn runs, the store starts and records nothing. If fn calls a method of the store that
+// writes, this call waits until its context ends, and fails.
 func InTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) error) error {
 	s, err := storeOf(run)
 	if err != nil {
@@ -29,8 +28,8 @@ func InTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) error) error {
 	return s.inTx(ctx, run, fn)
 }
 
-// CompleteInTx is InTx that also records the run as succeeded in the same transaction. So the
-// effects of the job and its completion commit together. fn should be the last step of the handler.
+// CompleteInTx is InTx that also records the run as succeeded, in the same transaction. fn should
+// be the last step of the handler.
 func CompleteInTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) error) error {
 	s, err := storeOf(run)
 	if err != nil {
@@ -107,9 +106,8 @@ func (s *Store) completeInTx(ctx context.Context, run *jobs.Run, fn func(tx *sql
 	return err
 }
 
-// RunStatements runs a job's statements in one fenced transaction, which also records the run as
-// succeeded. It returns ErrTransactionControl for statements that would end the transaction or
-// access other files, and refuses strings with more than one statement.
+// RunStatements implements storage.RunStore. It returns ErrTransactionControl for statements that
+// would end the transaction or access other files. It refuses strings with more than one statement.
 func (s *Store) RunStatements(ctx context.Context, run *jobs.Run,
 	statements []storage.Statement) ([]int64, error) {
 	return runStatements(ctx, run, statements, CompleteInTx)

@@ -63,7 +63,7 @@ func endAttempts(ctx context.Context, tx *sql.Tx, ends []endRow) error {
 	return execRows(ctx, tx, endRun, ends)
 }
 
-// Finish ends the attempts whose claims exist.
+// Finish implements storage.Firings.
 func (s *Store) Finish(ctx context.Context, requests []storage.FinishRequest) ([]bool, error) {
 	if len(requests) == 0 {
 		return []bool{}, nil

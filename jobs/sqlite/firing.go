@@ -24,11 +24,12 @@ FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name
 		ORDER BY +r.created_at, r.id LIMIT ?3`
 )
 
-// Firing returns a job with its runs at one scheduled time. It reads the job before the runs. So if
-// the cursor has passed the scheduled time, no run or record of that time is missing.
+// Firing implements storage.History.
 func (s *Store) Firing(ctx context.Context, job string,
 	scheduledAt time.Time) (storage.FiringView, error) {
 	v := storage.FiringView{Now: time.Now().UTC()}
+	// The job is read before its runs. So if the cursor has passed the scheduled time, no run or
+	// record of that time is missing.
 	var updated, checked int64
 	err := s.readers.QueryRowContext(ctx, firingJob, job).
 		Scan(&v.Version, &v.Removed, &v.Hash, &v.Schedule, &v.Zone, &updated, &checked)

@@ -45,9 +45,8 @@ func (r storedRelease) released() (locking.Released, error) {
 	return released, nil
 }
 
-// Release deletes a run's claim by force. If the job has an open transaction, that transaction is
-// the only writer of the file. Then the release is refused unless the request asks to end the
-// transaction.
+// Release implements storage.Actions. While a transaction of the job is open, Release returns an
+// error, unless the request asks to end the transaction.
 func (s *Store) Release(ctx context.Context, a storage.Action,
 	r storage.ReleaseRequest) (locking.Released, error) {
 	if err := r.Check(); err != nil {

@@ -12,7 +12,7 @@ const readTallies = `
 SELECT ?1 + (quarter - ?1) / ?3 * ?3 AS part, state, delay, sum(runs) FROM holdfast_tallies
 WHERE quarter >= ?1 AND quarter < ?2 GROUP BY part, state, delay`
 
-// Histogram returns the numbers of ended runs for each part of the time between from and until.
+// Histogram implements storage.Histograms.
 func (s *Store) Histogram(ctx context.Context, from, until time.Time,
 	part time.Duration) ([]storage.Quarter, error) {
 	var parts []storage.Tallied

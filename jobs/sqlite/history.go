@@ -57,7 +57,7 @@ FROM holdfast_sessions s WHERE s.ended_at IS NULL OR s.ended_at > ?1
 ORDER BY s.replica, s.started_at, s.id`
 )
 
-// Locks returns every grant.
+// Locks implements storage.History.
 func (s *Store) Locks(ctx context.Context) ([]storage.LockView, error) {
 	var locks []storage.LockView
 	err := each(ctx, s.readers, listLocks, nil, func(rows *sql.Rows) error {
@@ -87,7 +87,7 @@ func (s *Store) expiry(session uuid.UUID, stored int64) time.Time {
 	return fromMicros(stored)
 }
 
-// Jobs returns every job with its last ended run.
+// Jobs implements storage.History.
 func (s *Store) Jobs(ctx context.Context) ([]storage.JobView, error) {
 	last := map[string]*storage.Record{}
 	records, err := s.records(ctx, lastRuns)
@@ -116,7 +116,7 @@ func (s *Store) Jobs(ctx context.Context) ([]storage.JobView, error) {
 	return views, wrap("list jobs", err)
 }
 
-// Runs returns a page of the history.
+// Runs implements storage.History.
 func (s *Store) Runs(ctx context.Context, f storage.RunFilter) ([]storage.Record, error) {
 	query, args, err := runsQuery(f)
 	if err != nil {
@@ -240,7 +240,7 @@ func (s *Store) records(ctx context.Context, query string, args ...any) ([]stora
 	return records, err
 }
 
-// Run returns one run with its output.
+// Run implements storage.History.
 func (s *Store) Run(ctx context.Context, id uuid.UUID) (storage.Record, error) {
 	records, err := recordsOf(ctx, s.readers, []uuid.UUID{id})
 	if err == nil && len(records) == 0 {
@@ -261,7 +261,7 @@ func (s *Store) Run(ctx context.Context, id uuid.UUID) (storage.Record, error) {
 	return record, wrap("output of run "+id.String(), err)
 }
 
-// Replicas returns the sessions that are live or ended in the last hour.
+// Replicas implements storage.History.
 func (s *Store) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 	var replicas []storage.ReplicaView
 	since := micros(time.Now().Add(-storage.SessionsKept))

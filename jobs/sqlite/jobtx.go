@@ -7,13 +7,13 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// InTx is the function InTx for handlers that work on either store: see [jobs.Run.InTx].
+// InTx implements storage.RunStore. The function InTx gives the transaction of database/sql.
 func (s *Store) InTx(ctx context.Context, run *jobs.Run, fn func(tx jobs.Tx) error) error {
 	return s.inTx(ctx, run, onEither(fn))
 }
 
-// CompleteInTx is the function CompleteInTx for handlers that work on either store: see
-// [jobs.Run.CompleteInTx].
+// CompleteInTx implements storage.RunStore. The function CompleteInTx gives the transaction of
+// database/sql.
 func (s *Store) CompleteInTx(ctx context.Context, run *jobs.Run, fn func(tx jobs.Tx) error) error {
 	return s.completeInTx(ctx, run, onEither(fn))
 }

@@ -26,8 +26,8 @@ func (l *listeners) notify() {
 	}
 }
 
-// Listen calls notify after each action of this process. Actions of other processes, such as the
-// command line, show only in ControlState.
+// Listen implements storage.Control. It sees only actions of this process. ControlState shows those
+// of other processes, such as the command line.
 func (s *Store) Listen(ctx context.Context, notify func()) error {
 	s.listeners.mu.Lock()
 	s.listeners.all[&notify] = true

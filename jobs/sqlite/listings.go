@@ -76,7 +76,7 @@ SELECT job, state, reason, count(*), max(created_at) FROM (%s)
 		WHERE r.job = ?1 AND r.key = ?2 AND r.key <> '' ORDER BY r.recovery`
 )
 
-// ListJobs returns a page of the jobs.
+// ListJobs implements storage.Listings.
 func (s *Store) ListJobs(ctx context.Context, f storage.JobFilter) ([]storage.JobView, error) {
 	pauses, err := pausesBy(ctx, s.readers, activePauses)
 	if err != nil {
@@ -229,7 +229,7 @@ func (s *Store) complete(ctx context.Context, views []storage.JobView,
 	return nil
 }
 
-// Job returns one job.
+// Job implements storage.Listings.
 func (s *Store) Job(ctx context.Context, name string) (storage.JobView, error) {
 	what := fmt.Sprintf("job %q", name)
 	pauses, err := pausesBy(ctx, s.readers, activePauses)
@@ -246,7 +246,7 @@ func (s *Store) Job(ctx context.Context, name string) (storage.JobView, error) {
 	return views[0], wrap(what, s.complete(ctx, views, pauses))
 }
 
-// Groups returns the groups of the jobs.
+// Groups implements storage.Listings.
 func (s *Store) Groups(ctx context.Context) ([]storage.Group, error) {
 	var groups []storage.Group
 	err := each(ctx, s.readers, listGroups, nil, func(rows *sql.Rows) error {
@@ -258,7 +258,7 @@ func (s *Store) Groups(ctx context.Context) ([]storage.Group, error) {
 	return groups, wrap("list groups", err)
 }
 
-// Resources returns the resources of the active definitions.
+// Resources implements storage.Listings.
 func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
 	var resources []locking.Resource
 	err := each(ctx, s.readers, listResources, nil, func(rows *sql.Rows) error {
@@ -273,7 +273,7 @@ func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
 	return resources, wrap("list resources", err)
 }
 
-// Outcomes returns the last runs of each job.
+// Outcomes implements storage.Listings.
 func (s *Store) Outcomes(ctx context.Context, names []string,
 	n int) (map[string][]storage.Outcome, error) {
 	encoded, err := encode(names)
@@ -303,7 +303,7 @@ func (s *Store) Outcomes(ctx context.Context, names []string,
 	return found, wrap("list outcomes", err)
 }
 
-// Tallies counts the ended runs that did not succeed and were created at the given time or later.
+// Tallies implements storage.Listings.
 func (s *Store) Tallies(ctx context.Context, since time.Time) ([]storage.Tally, error) {
 	var parts []string
 	for _, state := range jobs.States() {
@@ -314,7 +314,7 @@ func (s *Store) Tallies(ctx context.Context, since time.Time) ([]storage.Tally, 
 	return s.tallies(ctx, strings.Join(parts, " UNION ALL "), micros(since))
 }
 
-// JobTallies counts the job's runs by final state.
+// JobTallies implements storage.Listings.
 func (s *Store) JobTallies(ctx context.Context, job string,
 	since time.Time) ([]storage.Tally, error) {
 	return s.tallies(ctx, fmt.Sprintf(tallyOfJob, storage.MaxTallied), job, micros(since))
@@ -333,7 +333,7 @@ func (s *Store) tallies(ctx context.Context, of string, args ...any) ([]storage.
 	return tallies, wrap("count runs", err)
 }
 
-// FiringRuns returns the runs of a firing.
+// FiringRuns implements storage.Listings.
 func (s *Store) FiringRuns(ctx context.Context, f storage.Firing) ([]storage.Record, error) {
 	query, arg := runsOfFiring, any(micros(f.ScheduledAt))
 	if f.Key != "" {
@@ -343,7 +343,7 @@ func (s *Store) FiringRuns(ctx context.Context, f storage.Firing) ([]storage.Rec
 	return records, wrap("list runs of a firing", err)
 }
 
-// RunsBetween returns the runs whose ids are in a range.
+// RunsBetween implements storage.Listings.
 func (s *Store) RunsBetween(ctx context.Context, first, last uuid.UUID,
 	limit int) ([]storage.Record, error) {
 	records, err := s.records(ctx, runsBetween, first, last, limit)

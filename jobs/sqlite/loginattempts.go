@@ -22,7 +22,7 @@ ON CONFLICT (key) DO UPDATE SET
 	forgetFailures = `DELETE FROM holdfast_login_attempts WHERE until <= ?1`
 )
 
-// CountFailures returns the numbers of failed login attempts. It does not wait for the writer.
+// CountFailures implements storage.LoginAttempts. It does not wait for the writer.
 func (s *Store) CountFailures(ctx context.Context, keys ...string) ([]storage.Failures, error) {
 	encoded, err := encode(keys)
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *Store) CountFailures(ctx context.Context, keys ...string) ([]storage.Fa
 	return found, wrap("count failures", err)
 }
 
-// AddFailure adds a failed login attempt. It waits for the writer until ctx ends.
+// AddFailure implements storage.LoginAttempts. It waits for the writer until ctx ends.
 func (s *Store) AddFailure(ctx context.Context, window time.Duration, keys ...string) error {
 	encoded, err := encode(keys)
 	if err != nil {

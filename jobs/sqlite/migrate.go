@@ -38,15 +38,14 @@ INSERT INTO holdfast_meta (one, cluster, version, min_binary, last_token, defini
 	writeMeta = `UPDATE holdfast_meta SET version = ?`
 )
 
-// SchemaError reports that a newer binary has changed the schema of the file in a way that this
-// binary does not understand.
+// SchemaError reports that this binary does not understand the schema of the file, which a newer
+// binary has changed.
 type SchemaError struct {
 	Path      string
 	MinBinary int // the version that the file requires
 	Binary    int // the version that this binary understands
 }
 
-// Error returns the two versions and the advice to upgrade the binary.
 func (e *SchemaError) Error() string {
 	return fmt.Sprintf("this binary understands version %d, the database "+
 		"requires version %d: upgrade the binary", e.Binary, e.MinBinary)

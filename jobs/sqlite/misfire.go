@@ -36,10 +36,7 @@ SELECT max(scheduled_at) FROM holdfast_runs
 		RETURNING checked_until`
 )
 
-// CheckMisfires finds scheduled times that no replica started. It calls find outside any
-// transaction, so that it blocks nothing. If a run of a scheduled time starts during find, the run
-// stays, and the record that find returns for this time is dropped. While the definition of a job
-// stays active, only CheckMisfires moves the job's cursor.
+// CheckMisfires implements storage.Upkeep.
 func (s *Store) CheckMisfires(ctx context.Context, checks []storage.MisfireCheck,
 	find func(string, storage.Cursor) []storage.Misfired) (map[string]time.Time, error) {
 	if err := s.exclusively("misfire check"); err != nil {
@@ -52,6 +49,9 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []storage.MisfireCheck
 	checks = slices.SortedFunc(slices.Values(checks), func(a, b storage.MisfireCheck) int {
 		return strings.Compare(a.Job, b.Job)
 	})
+	// find is called outside any transaction, so that it blocks nothing. If a run of a scheduled
+	// time starts meanwhile, the run stays, and the record of this time is dropped. While the
+	// definition of a job stays active, only CheckMisfires moves its cursor.
 	cursors := make(map[string]time.Time, len(checks))
 	found := make(map[string][]storage.Misfired, len(checks))
 	var behind []storage.MisfireCheck

@@ -22,7 +22,7 @@ type noter struct {
 	noted   []uuid.UUID // that may have waited for something else
 }
 
-// Note records firings that have not started.
+// Note implements storage.Firings.
 func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []storage.Note) ([]bool, error) {
 	if err := s.exclusively("note"); err != nil {
 		return nil, err

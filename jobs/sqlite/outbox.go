@@ -67,7 +67,7 @@ func subscribe(ctx context.Context, tx *sql.Tx, definitions []storage.Definition
 	return execBatch(ctx, tx, addSubscriptions, all)
 }
 
-// TakeDeliveries leases deliveries that are due. If none is due, it does not wait for the writer.
+// TakeDeliveries implements storage.Outbox.
 func (s *Store) TakeDeliveries(ctx context.Context, webhook string, lease time.Duration,
 	limit int) ([]storage.Delivery, error) {
 	if err := s.exclusively("deliveries"); err != nil {
@@ -116,7 +116,7 @@ func (s *Store) delivered(ctx context.Context, id uuid.UUID) (storage.Record, er
 	return record, err
 }
 
-// SettleDelivery records the result of a try.
+// SettleDelivery implements storage.Outbox.
 func (s *Store) SettleDelivery(ctx context.Context, t storage.Settlement) (bool, error) {
 	stood := false
 	err := s.write(ctx, "delivery", func(tx *sql.Tx) error {
@@ -143,7 +143,7 @@ func (s *Store) SettleDelivery(ctx context.Context, t storage.Settlement) (bool,
 	return stood, err
 }
 
-// UndeliveredHooks returns the deliveries that have failed so far or were given up.
+// UndeliveredHooks implements storage.Outbox.
 func (s *Store) UndeliveredHooks(ctx context.Context,
 	f storage.UndeliveredFilter) ([]storage.Undelivered, error) {
 	if err := f.Check(); err != nil {
@@ -205,7 +205,7 @@ func undeliveredBy(ctx context.Context, from queryer, query string,
 	return found, err
 }
 
-// DeliverAgain makes a delivery due at once.
+// DeliverAgain implements storage.Outbox.
 func (s *Store) DeliverAgain(ctx context.Context, a storage.Action,
 	delivery uuid.UUID) (u storage.Undelivered, err error) {
 	err = s.action(ctx, a, "deliver_again", "delivery "+delivery.String(), &u,
@@ -228,7 +228,7 @@ func (s *Store) DeliverAgain(ctx context.Context, a storage.Action,
 	return u, err
 }
 
-// ForgetDeliveries deletes old deliveries.
+// ForgetDeliveries implements storage.Outbox.
 func (s *Store) ForgetDeliveries(ctx context.Context) error {
 	return s.write(ctx, "deliveries", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, forgetDeliveries,

@@ -37,7 +37,7 @@ WHERE (kind = 'all' OR kind = 'job' AND name = ?1 OR kind = 'group' AND name = ?
     AND paused_at <= ?4 AND (resumed_at IS NULL OR resumed_at > ?3) ORDER BY paused_at, id`
 )
 
-// Pause pauses the target, or returns its active pause.
+// Pause implements storage.Actions.
 func (s *Store) Pause(ctx context.Context, a storage.Action,
 	target storage.Target) (storage.Pause, error) {
 	var pause storage.Pause
@@ -68,7 +68,7 @@ func (s *Store) Pause(ctx context.Context, a storage.Action,
 	return pause, err
 }
 
-// Resume ends the target's own pause.
+// Resume implements storage.Actions.
 func (s *Store) Resume(ctx context.Context, a storage.Action,
 	target storage.Target) (storage.Pause, error) {
 	var pause storage.Pause
@@ -118,7 +118,7 @@ func pausesBy(ctx context.Context, from queryer, query string,
 	return pauses, err
 }
 
-// Pauses returns the pauses that covered the job.
+// Pauses implements storage.Control.
 func (s *Store) Pauses(ctx context.Context, job, group string, from,
 	until time.Time) ([]storage.Pause, error) {
 	pauses, err := pausesBy(ctx, s.readers, pausesBetween, job, group, micros(from), micros(until))

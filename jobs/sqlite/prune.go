@@ -102,7 +102,7 @@ WHERE NOT EXISTS (SELECT 1 FROM holdfast_definitions d
     WHERE d.job = s.job AND d.version = s.version)`
 )
 
-// Prune deletes one batch of the history.
+// Prune implements storage.Upkeep.
 func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 	r storage.PruneRequest) (storage.Pruned, error) {
 	if err := s.exclusively("pruning"); err != nil {

@@ -11,8 +11,7 @@ import (
 const raiseTokens = `UPDATE holdfast_meta SET last_token = last_token + 100000000000
 RETURNING last_token - 100000000000, last_token`
 
-// RaiseTokens makes all later tokens larger than those that were drawn before an older copy of the
-// file was put back.
+// RaiseTokens implements storage.Tokens. It is for a file that was replaced by an older copy.
 func (s *Store) RaiseTokens(ctx context.Context) (storage.RaisedTokens, error) {
 	var raised storage.RaisedTokens
 	err := s.write(ctx, "raise fencing tokens", func(tx *sql.Tx) error {

@@ -61,7 +61,7 @@ func addRunAttempts(ctx context.Context, tx *sql.Tx, retried []storage.FinishReq
 	return nil
 }
 
-// RunAttempts returns the attempts of a run, except the last one.
+// RunAttempts implements storage.RunAttempts.
 func (s *Store) RunAttempts(ctx context.Context, run uuid.UUID) ([]storage.RunAttempt, error) {
 	var attempts []storage.RunAttempt
 	err := each(ctx, s.readers, listRunAttempts, []any{run}, func(rows *sql.Rows) error {
@@ -72,8 +72,7 @@ func (s *Store) RunAttempts(ctx context.Context, run uuid.UUID) ([]storage.RunAt
 	return attempts, wrap("attempts of run "+run.String(), err)
 }
 
-// RunAttempt returns one attempt of a run, with its output. It finds each attempt except the last
-// one.
+// RunAttempt implements storage.RunAttempts.
 func (s *Store) RunAttempt(ctx context.Context, run uuid.UUID,
 	attempt int) (storage.RunAttempt, error) {
 	a, err := scanRunAttempt(s.readers.QueryRowContext(ctx, oneRunAttempt, run, attempt).Scan)

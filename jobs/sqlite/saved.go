@@ -24,7 +24,7 @@ ON CONFLICT (job) DO UPDATE SET value = excluded.value, run = excluded.run,
 	readSaved = `SELECT value FROM holdfast_saved WHERE job = ?1`
 )
 
-// Saved returns the value that the job's runs saved last.
+// Saved implements storage.JobProgress.
 func (s *Store) Saved(ctx context.Context, job string) (json.RawMessage, error) {
 	var saved string
 	err := s.readers.QueryRowContext(ctx, readSaved, job).Scan(&saved)
@@ -38,9 +38,8 @@ func (s *Store) Saved(ctx context.Context, job string) (json.RawMessage, error) 
 }
 
 // SaveInTx saves v for the job's next run if tx commits, even if the run fails later. It is for
-// work in parts: each part runs in a transaction of InTx and saves its progress. It returns an
-// error that wraps storage.ErrSuperseded if the run's claim is gone, or jobs.ErrTooLarge if v is
-// too large.
+// work in parts, each in a transaction of InTx. It returns an error that wraps
+// storage.ErrSuperseded if the run's claim is gone, or jobs.ErrTooLarge if v is too large.
 func SaveInTx(ctx context.Context, tx *sql.Tx, run *jobs.Run, v any) error {
 	saved, err := attempt.EncodeSaved(v)
 	if err != nil {

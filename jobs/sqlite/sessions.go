@@ -40,7 +40,7 @@ WHERE id = ?1 AND ended_at IS NULL`
 		WHERE ended_at IS NULL`
 )
 
-// Open registers a session of this process.
+// Open implements storage.Sessions.
 func (s *Store) Open(ctx context.Context, session storage.Session) error {
 	if err := s.exclusively("session opening"); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (s *Store) Open(ctx context.Context, session storage.Session) error {
 	return err
 }
 
-// LiveSessions returns the live sessions among the given ones.
+// LiveSessions implements storage.Sessions.
 func (s *Store) LiveSessions(_ context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
 	if err := s.exclusively("look at sessions"); err != nil {
 		return nil, err
@@ -77,8 +77,7 @@ func (s *Store) LiveSessions(_ context.Context, sessions []uuid.UUID) ([]uuid.UU
 	}), nil
 }
 
-// Heartbeat renews a session and returns its claims. It does not wait for the
-// writer.
+// Heartbeat implements storage.Sessions. It does not wait for the writer.
 func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
 	v storage.ReplicaStatus) (storage.HeartbeatReply, error) {
 	if err := s.exclusively("heartbeat"); err != nil {
@@ -127,7 +126,7 @@ func (s *Store) persistBeat(ctx context.Context, renewed liveSession) {
 	}
 }
 
-// End ends a session of this process.
+// End implements storage.Sessions.
 func (s *Store) End(ctx context.Context, session uuid.UUID) error {
 	if err := s.exclusively("session end"); err != nil {
 		return err
@@ -150,7 +149,7 @@ func (s *Store) endFormerSessions(ctx context.Context) error {
 	})
 }
 
-// Now returns this machine's clock.
+// Now implements storage.History. It returns the clock of this machine.
 func (s *Store) Now(context.Context) (time.Time, error) {
 	return fromMicros(micros(time.Now())), nil
 }

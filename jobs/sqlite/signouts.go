@@ -20,7 +20,7 @@ RETURNING generation`
 	forgetSignOuts = `DELETE FROM holdfast_sign_outs WHERE until <= ?1`
 )
 
-// Generations returns the generation of the sign-ins of each user. It does not wait for the writer.
+// Generations implements storage.SignOuts. It does not wait for the writer.
 func (s *Store) Generations(ctx context.Context) (map[string]int64, error) {
 	found := make(map[string]int64)
 	err := each(ctx, s.readers, generations, []any{micros(time.Now())}, func(rows *sql.Rows) error {
@@ -33,7 +33,7 @@ func (s *Store) Generations(ctx context.Context) (map[string]int64, error) {
 	return found, wrap("read sign-outs", err)
 }
 
-// EndSignIns ends all sign-ins of a user. It waits for the writer until ctx ends.
+// EndSignIns implements storage.SignOuts. It waits for the writer until ctx ends.
 func (s *Store) EndSignIns(ctx context.Context, user string,
 	keep time.Duration) (generation int64, err error) {
 	err = s.write(ctx, "end sign-ins", func(tx *sql.Tx) error {

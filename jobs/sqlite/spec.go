@@ -44,7 +44,7 @@ ON CONFLICT (job) DO UPDATE SET spec = excluded.spec, version = excluded.version
 		WHERE name = ?1 AND version > 0`
 )
 
-// PutSpec adds a job, or changes an added one.
+// PutSpec implements storage.Actions.
 func (s *Store) PutSpec(ctx context.Context, a storage.Action, spec storage.Spec,
 	checks ...storage.SpecCheck) (storage.Spec, error) {
 	if err := spec.Check(); err != nil {
@@ -67,8 +67,7 @@ func (s *Store) PutSpec(ctx context.Context, a storage.Action, spec storage.Spec
 	return put, err
 }
 
-// RemoveSpec removes an added job. Its running runs continue to their end. Its waiting runs are
-// cancelled, because no replica would adopt them.
+// RemoveSpec implements storage.Actions.
 func (s *Store) RemoveSpec(ctx context.Context, a storage.Action, job string, version int64,
 	checks ...storage.SpecCheck) error {
 	if err := (storage.Target{Kind: storage.TargetJob, Name: job}).Check(); err != nil {

@@ -49,7 +49,7 @@ type starter struct {
 	ended  []uuid.UUID // that want nothing any more
 }
 
-// Start decides on each request in one transaction.
+// Start implements storage.Firings.
 func (s *Store) Start(ctx context.Context, session uuid.UUID,
 	requests []storage.StartRequest) ([]storage.StartResult, error) {
 	if err := s.exclusively("start"); err != nil {

@@ -29,20 +29,18 @@ const (
 
 // Options are the settings of a Store.
 type Options struct {
-	// Exclusive takes the file lock, and creates and migrates the file if needed. It is for the one
-	// process that runs jobs. Without it the file must exist with a current schema, and the store
-	// only reads and performs the actions of operators.
+	// Exclusive takes the file lock. It creates and migrates the file if needed. Without Exclusive,
+	// the file must exist with a current schema, and the store only reads and performs actions.
 	Exclusive bool
 	// Readers is the number of reading connections; 0 means 4.
 	Readers int
-	// BusyTimeout is how long a transaction waits for another process that
-	// is writing; 0 means 5 s.
+	// BusyTimeout is how long a transaction waits for another process that is writing; 0 means 5 s.
 	BusyTimeout time.Duration
 	Log         zerolog.Logger
 }
 
-// Store is a storage.Store on a SQLite file. It may be used concurrently, and by
-// several replicas of one process.
+// Store is a storage.Store on a SQLite file. It may be used concurrently, and by several replicas
+// of one process.
 type Store struct {
 	path    string
 	log     zerolog.Logger
@@ -69,13 +67,12 @@ var (
 )
 
 // Open opens the file. It returns one of these errors:
-//   - an error that wraps ErrLocked, if Exclusive is set and another store has the file open
-//     exclusively
-//   - an error that wraps fs.ErrNotExist, if the folder of the file does not exist, or if the file
-//     does not exist and Exclusive is not set
+//   - an error that wraps ErrLocked, if Exclusive is set and another store has the file lock
+//   - an error that wraps fs.ErrNotExist, if the folder does not exist, or if the file does not
+//     exist and Exclusive is not set
 //   - a *SchemaError, if the file requires a newer binary
 //
-// A new file belongs to its owner only (mode 0600), and so do its side files.
+// Only its owner can use a new file and its side files (mode 0600).
 func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	path, err := usablePath(path, opts.Exclusive)
 	if err != nil {
@@ -214,11 +211,11 @@ func (s *Store) prepare(ctx context.Context) error {
 	return nil
 }
 
-// ClusterID returns the id that the first migration generated.
+// ClusterID implements storage.Store.
 func (s *Store) ClusterID() uuid.UUID { return s.cluster }
 
-// Close waits for the open transaction, closes the file and releases the file lock. Further calls
-// do nothing. Calls of other methods return storage.ErrUnavailable.
+// Close implements storage.Store. It waits for the open transaction, closes the file and releases
+// the file lock. Later calls of other methods return storage.ErrUnavailable.
 func (s *Store) Close() {
 	s.closing.Do(func() {
 		close(s.closed)

@@ -31,8 +31,7 @@ WHERE ` + succeededByItself + ` GROUP BY r.job
 ON CONFLICT (job) DO UPDATE SET scheduled_at = max(o.scheduled_at, excluded.scheduled_at)`
 )
 
-// PreviousSuccess returns the latest scheduled time of a successful run of the job, among the times
-// earlier than the argument.
+// PreviousSuccess implements storage.JobProgress.
 func (s *Store) PreviousSuccess(ctx context.Context, job string,
 	before time.Time) (time.Time, error) {
 	var at sql.NullInt64

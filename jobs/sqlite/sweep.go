@@ -41,7 +41,7 @@ DELETE FROM holdfast_sessions WHERE ended_at < ?1
         ORDER BY renewed_at DESC, id LIMIT 1) RETURNING id`
 )
 
-// Sweep ends the sessions that are not live.
+// Sweep implements storage.Upkeep.
 func (s *Store) Sweep(ctx context.Context) (storage.Swept, error) {
 	if err := s.exclusively("sweep"); err != nil {
 		return storage.Swept{}, err
@@ -191,7 +191,8 @@ func (s *Store) forgetOld(ctx context.Context, tx *sql.Tx, now time.Time) error 
 		})
 }
 
-// ExpireDisconnected returns nothing: only one process has sessions in the file.
+// ExpireDisconnected implements storage.Upkeep. It finds none, because only one process has
+// sessions in the file.
 func (s *Store) ExpireDisconnected(context.Context, uuid.UUID) ([]string, error) {
 	return nil, nil
 }

@@ -13,8 +13,7 @@ import (
 )
 
 // TestStore is the store of runs in tests of handlers: see package holdfasttest. Its fenced
-// transactions are transactions of a database of the test, which needs none of the store's tables.
-// It may be used concurrently.
+// transactions are transactions of a database of the test. It may be used concurrently.
 type TestStore struct {
 	storage.JobProgress
 
@@ -31,8 +30,8 @@ func NewTestStore(db *sql.DB, runs storage.TestRuns) *TestStore {
 	return &TestStore{JobProgress: runs, runs: runs, db: db, turn: make(chan struct{}, 1)}
 }
 
-// OpenInMemory returns an empty database in memory. It has one connection: a query that begins
-// while a transaction is open waits for its end. The database is gone when it is closed.
+// OpenInMemory returns an empty database in memory. It has one connection, so a query waits for the
+// end of an open transaction. The database is gone when it is closed.
 func OpenInMemory() (*sql.DB, error) {
 	opener, err := base.NewConnector("file::memory:?_pragma=foreign_keys(1)")
 	if err != nil {

@@ -35,7 +35,7 @@ WHERE j.name = ?1`
 	liveByFile = `SELECT id FROM holdfast_sessions WHERE ended_at IS NULL AND expires_at > ?1`
 )
 
-// Trigger adds a waiting run that any replica may adopt.
+// Trigger implements storage.Actions.
 func (s *Store) Trigger(ctx context.Context, a storage.Action,
 	r storage.TriggerRequest) (storage.Triggered, error) {
 	var answer storage.Triggered

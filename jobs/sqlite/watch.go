@@ -30,7 +30,7 @@ INSERT INTO holdfast_outputs (run, output) SELECT run, ?2 FROM holdfast_claims W
 ON CONFLICT (run) DO UPDATE SET output = excluded.output`
 )
 
-// Watch makes the run's replica save its output as the run writes it.
+// Watch implements storage.Watching.
 func (s *Store) Watch(ctx context.Context, run uuid.UUID) error {
 	now := time.Now()
 	var one int
@@ -48,7 +48,7 @@ func (s *Store) Watch(ctx context.Context, run uuid.UUID) error {
 	})
 }
 
-// SaveOutput saves the output that running runs have written so far.
+// SaveOutput implements storage.Watching.
 func (s *Store) SaveOutput(ctx context.Context, outputs []storage.Output) error {
 	return s.write(ctx, "save output", func(tx *sql.Tx) error {
 		for _, o := range outputs {

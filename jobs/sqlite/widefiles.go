@@ -9,8 +9,7 @@ import (
 )
 
 // WideFiles returns the files of the store that users other than the owner may use, each with its
-// mode. These are the database file and the files beside it: -wal, -shm and .lock. Files that do
-// not exist are left out, and so are all files on Windows.
+// mode. These are the database file, -wal, -shm and .lock. It returns none on Windows.
 func WideFiles(path string) ([]string, error) {
 	if runtime.GOOS == "windows" {
 		return nil, nil
