@@ -34,8 +34,7 @@ type Audited struct {
 	InvalidDetail []byte `json:"invalid_detail,omitempty"`
 }
 
-// SetDetail sets the detail to a text of the store. Text that is not JSON becomes InvalidDetail,
-// because an entry with it as the Detail could not be encoded.
+// SetDetail sets Detail, or InvalidDetail if the text is not JSON.
 func (l *Audited) SetDetail(text []byte) {
 	l.Detail, l.InvalidDetail = text, nil
 	if len(text) > 0 && !json.Valid(text) {
@@ -50,14 +49,14 @@ type AuditFilter struct {
 	Target string
 	Since  time.Time // entries of this time and later
 	Until  time.Time // entries before this time
-	// Before and After give an entry by its At and ID. Before selects the entries before it in
-	// time, and After those after it. To read the next page, set Before, or After with OldestFirst.
+	// Before selects entries before an At and ID, and After selects entries after them. For the
+	// next page set Before, or After with OldestFirst.
 	Before, After *RunCursor
 	OldestFirst   bool
 	Limit         int // 1 to MaxBatch; 0 means 100
 }
 
-// Events in the audit log: its entries that are not about an action of Actions or Outbox.
+// Events in the audit log. They are not actions of operators.
 const (
 	AuditSignIn        = "sign_in"
 	AuditSignInRefused = "sign_in_refused" // a wrong password, token or answer of a provider
@@ -68,15 +67,15 @@ const (
 	AuditRaiseTokens   = "raise_tokens"   // after a restore of the database
 )
 
-// AuditEvents returns the events.
+// AuditEvents returns all events.
 func AuditEvents() []string {
 	return []string{AuditSignIn, AuditSignInRefused, AuditSignOut, AuditRefused, AuditReload,
 		AuditReloadRefused, AuditRaiseTokens}
 }
 
-// AuditWriter adds events to the audit log. Methods may be called concurrently.
+// AuditWriter adds events to the audit log.
 type AuditWriter interface {
-	// WriteAudit adds an entry. Detail is encoded as JSON; nil means none. The key of the Action
+	// WriteAudit adds an entry. It encodes detail as JSON; nil means none. The key of the Action
 	// must be empty.
 	WriteAudit(ctx context.Context, by Action, event, target string, detail any) error
 }

@@ -12,22 +12,19 @@ import (
 	"github.com/google/uuid"
 )
 
-// AuditChain links the entries of the audit log by hashes. An entry is written without a link, in
-// the transaction of its action. SealAudit adds the link after that transaction, so that no action
-// waits for another one.
+// AuditChain is the hash chain of the audit log. Each link is the hash of one entry and the
+// previous link. An action adds an entry without a link. SealAudit adds the link later, so that
+// actions do not wait for each other.
 type AuditChain interface {
-	// SealAudit adds links for at most limit entries that have none, the oldest first, and returns
-	// how many. If another replica seals or prunes at the same time, it may add none. If an entry
-	// in the queue of unsealed entries already has a link, somebody who can write the store has
-	// queued it. SealAudit then removes it from the queue.
+	// SealAudit adds links for at most limit entries without one, the oldest first, and returns
+	// their number. It may add none while another replica seals or prunes.
 	SealAudit(ctx context.Context, limit int) (int, error)
-	// UnsealedAge returns how long the oldest entry without a link has waited, by the clock of the
-	// store. It is 0 if there is none.
+	// UnsealedAge returns how long the oldest entry without a link has waited; 0 if there is none.
 	UnsealedAge(ctx context.Context) (time.Duration, error)
-	// AuditChain returns the state of the chain. It reads the whole index of the log. ErrNotFound
-	// says that the store has no head.
+	// AuditChain returns the state of the chain, or ErrNotFound if the store has no head. It reads
+	// the whole index of the log.
 	AuditChain(ctx context.Context) (ChainState, error)
-	// AuditLinks returns links with a greater Seq than after, in order, at most limit.
+	// AuditLinks returns at most limit links with a greater Seq than after, in order.
 	AuditLinks(ctx context.Context, after int64, limit int) ([]AuditLink, error)
 }
 
@@ -40,22 +37,22 @@ func (h AuditHash) String() string { return hex.EncodeToString(h[:]) }
 // MarshalText returns the hash in hexadecimal.
 func (h AuditHash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
-// ChainHead is one position in the chain. The zero ChainHead precedes the first link.
+// ChainHead is a position in the chain. The zero ChainHead precedes the first link.
 type ChainHead struct {
-	Seq  int64     `json:"seq"` // counts links from 1
+	Seq  int64     `json:"seq"` // from 1
 	Hash AuditHash `json:"hash"`
 }
 
-// String returns the notation "SEQ:HASH", with the hash in hexadecimal.
+// String returns "SEQ:HASH", with the hash in hexadecimal.
 func (h ChainHead) String() string { return fmt.Sprintf("%d:%s", h.Seq, h.Hash) }
 
-// KnownHead is a head that a chain had at an earlier check.
+// KnownHead is a head of the chain at an earlier check.
 type KnownHead struct {
 	ChainHead
-	At time.Time // of the entry of its link; zero: not known
+	At time.Time // of its entry; zero: unknown
 }
 
-// String returns the notation that ParseKnownHead reads.
+// String returns the text that ParseKnownHead reads.
 func (h KnownHead) String() string {
 	if h.At.IsZero() {
 		return h.ChainHead.String()
@@ -63,8 +60,8 @@ func (h KnownHead) String() string {
 	return h.ChainHead.String() + ":" + h.At.UTC().Format(time.RFC3339Nano)
 }
 
-// ParseKnownHead parses "SEQ:HASH:TIME" or "SEQ:HASH", with the hash in hexadecimal and the time as
-// in RFC 3339.
+// ParseKnownHead parses "SEQ:HASH:TIME" or "SEQ:HASH", with the hash in hexadecimal and the time in
+// RFC 3339.
 func ParseKnownHead(text string) (KnownHead, error) {
 	seq, rest, _ := strings.Cut(text, ":")
 	hash, at, timed := strings.Cut(rest, ":")
@@ -88,15 +85,15 @@ func ParseKnownHead(text string) (KnownHead, error) {
 
 // ChainState is the state of the chain at one time.
 type ChainState struct {
-	Now    time.Time  // the clock of the store
+	Now    time.Time  // of the store's clock
 	Anchor ChainHead  // the last link that pruning deleted; zero: none
 	Head   ChainHead  // the last link
-	HeadAt *time.Time // of the entry of the last link; nil: the link is not in the store
-	// Unsealed is the number of entries without a link, OldestUnsealed the time of the oldest.
+	HeadAt *time.Time // of the entry of Head; nil: the link is not in the store
+	// Unsealed is the number of entries without a link. OldestUnsealed is the time of the oldest.
 	Unsealed       int
 	OldestUnsealed *time.Time
-	// Missing is the id of an entry that waits for its link, but is not in the log. Stray is that
-	// of an entry in the log that has no link and waits for none. nil: there is none.
+	// Missing is an entry that waits for its link but is not in the log. Stray is an entry in the
+	// log that has no link and does not wait for one. nil: there is none.
 	Missing, Stray *uuid.UUID
 }
 

@@ -13,27 +13,25 @@ import (
 // another database server, which took over, may differ.
 const maxAhead = time.Minute
 
-// ChainRules are what VerifyAudit checks beside the links themselves.
+// ChainRules are what VerifyAudit checks in addition to the links.
 type ChainRules struct {
-	Known []KnownHead // heads that the chain had earlier
-	// Keep is the history.keep of the replicas. Pruning deletes no younger link. 0: not checked.
+	Known []KnownHead // heads at earlier checks
+	// Keep is the history.keep of the replicas: pruning deletes only older links. 0: not checked.
 	Keep time.Duration
-	// MaxUnsealed is the maximum age of an entry without a link, by the clock of the store. 0: not
-	// checked.
+	// MaxUnsealed is the maximum age of an entry without a link. 0: not checked.
 	MaxUnsealed time.Duration
 }
 
 // ChainCheck is the result of VerifyAudit.
 type ChainCheck struct {
 	ChainState
-	Checked int // links
-	// Problem is the first thing that is wrong; "" if nothing is. Seq is the position of the link,
-	// and ID its entry.
+	Checked int // number of links
+	// Problem is the first problem; "" if there is none. Seq is the position of its link, and ID
+	// its entry.
 	Problem string
 	Seq     int64
 	ID      *uuid.UUID
-	// Unattended says that all links match, and that the Problem is only an entry that has waited
-	// for its link for longer than MaxUnsealed.
+	// Unattended says that the Problem is only an entry older than MaxUnsealed without a link.
 	Unattended bool
 
 	rules ChainRules
@@ -49,8 +47,8 @@ func (v *ChainCheck) KnownHead() KnownHead {
 	return k
 }
 
-// VerifyAudit checks all links that the chain had at the call. An error says that the chain could
-// not be read, or that pruning deleted a known head.
+// VerifyAudit checks all links of the chain. It returns an error if the chain cannot be read, or if
+// pruning deleted a known head.
 func VerifyAudit(ctx context.Context, chain AuditChain, rules ChainRules) (v ChainCheck,
 	err error) {
 	v.rules = rules

@@ -16,12 +16,8 @@ import (
 // JSON begins with it.
 const rawDetail = "raw:"
 
-// Link returns the hash of the link of l, if previous is the hash of the link before it. The hash
-// covers all fields of l, with times in microseconds.
-//
-// The hash is the SHA-256 of previous, and of each field in the order of Audited: its length in
-// bytes as 8 bytes in big-endian order, and its text. The time is in microseconds since 1970, in
-// decimal. Detail and InvalidDetail are one field, whose text docs/operations.md specifies.
+// Link returns the hash of the link of l, after a link with the hash previous. The hash covers all
+// fields of l. docs/operations.md specifies it.
 func (l Audited) Link(previous AuditHash) AuditHash {
 	text := previous[:]
 	for _, field := range []string{l.ID.String(), strconv.FormatInt(l.At.UnixMicro(), 10), l.Actor,

@@ -12,56 +12,54 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// Backfill adds runs for past scheduled times of a job that have no run that succeeded. It survives
-// the end of every replica. Its runs have the scheduled times of the past, and keys that no trigger
-// can use.
+// Backfill adds runs for past scheduled times of a job that have no run that succeeded. No trigger
+// can have the keys of its runs.
 type Backfill struct {
 	ID  uuid.UUID `json:"id"`
 	Job string    `json:"job"`
-	// From and To are the first and the last time that belong to it.
+	// From and To are the first and the last time.
 	From     time.Time     `json:"from"`
 	To       time.Time     `json:"to"`
-	Parallel int           `json:"parallel"` // the maximum number of its runs that have not ended
+	Parallel int           `json:"parallel"` // maximum number of its runs that have not ended
 	State    BackfillState `json:"state"`
 	Detail   string        `json:"detail,omitempty"` // why it was cancelled or stopped
 
 	CreatedAt time.Time  `json:"created_at"`
 	CreatedBy string     `json:"created_by"`
-	Reason    string     `json:"reason,omitempty"` // as its actor gave it
+	Reason    string     `json:"reason,omitempty"` // as the actor gave it
 	EndedAt   *time.Time `json:"ended_at,omitempty"`
 
-	// HandledUntil is the cursor: scheduled times up to here have a run or were left out.
+	// HandledUntil is the cursor: scheduled times up to this one have a run or were left out.
 	HandledUntil time.Time `json:"handled_until"`
 	Times        int       `json:"times"`    // scheduled times from From to To
-	LeftOut      int       `json:"left_out"` // of Times: they had a run that succeeded or is active
+	LeftOut      int       `json:"left_out"` // of Times: a run succeeded or was active
 	Runs         int       `json:"runs"`     // of Times: they got a run
-	// Succeeded and Unsuccessful count those of Runs that have ended. A lost run that is recovered
-	// has not ended: the end of its last recovery counts. AdvanceBackfill counts a run soon after
-	// its end.
+	// Succeeded and Unsuccessful count the ended runs of the backfill. If a run was recovered, its
+	// last recovery counts. A run is counted soon after its end.
 	Succeeded    int `json:"succeeded"`
 	Unsuccessful int `json:"unsuccessful"`
 }
 
-// Unfinished returns how many of its runs have not ended or are not counted yet.
+// Unfinished returns how many of its runs are not counted as ended.
 func (b Backfill) Unfinished() int { return b.Runs - b.Succeeded - b.Unsuccessful }
 
-// Done returns how many of its scheduled times were left out, or have a run that ended and was
-// counted.
+// Done returns how many of its scheduled times were left out or have a run that is counted as
+// ended.
 func (b Backfill) Done() int { return b.LeftOut + b.Succeeded + b.Unsuccessful }
 
 // BackfillState is the state of a backfill.
 type BackfillState string
 
-// The states of backfills. A backfill that was cancelled or stopped adds no more runs. Its running
-// runs continue to their end.
+// The states of backfills. A cancelled or stopped backfill adds no more runs. Its running runs
+// continue.
 const (
 	BackfillActive    BackfillState = "active"
 	BackfillCompleted BackfillState = "completed" // all scheduled times are done
 	BackfillCancelled BackfillState = "cancelled" // by an operator
-	BackfillStopped   BackfillState = "stopped"   // its job was removed, or has another schedule
+	BackfillStopped   BackfillState = "stopped"   // see AdvanceBackfill
 )
 
-// BackfillStates lists all states of backfills.
+// BackfillStates returns all states of backfills.
 func BackfillStates() []BackfillState {
 	return []BackfillState{BackfillActive, BackfillCompleted, BackfillCancelled, BackfillStopped}
 }
@@ -70,11 +68,11 @@ func BackfillStates() []BackfillState {
 const (
 	MaxBackfillTimes    = 10_000 // scheduled times of one backfill
 	MaxBackfillParallel = 100
-	// BackfillPriority is the priority of its runs, whatever that of the job is.
+	// BackfillPriority is the priority of runs of backfills.
 	BackfillPriority = 1
 )
 
-// Details of stopped backfills.
+// Details of stopped backfills. Another one is JobGoneDetail.
 const (
 	BackfillJobRemoved      = "its job was removed"
 	BackfillScheduleChanged = "the schedule of its job was changed"
@@ -84,13 +82,13 @@ const (
 type BackfillRequest struct {
 	Job      string
 	From, To time.Time
-	// UntilNow says that the request named no end, so To is the time of the request. If the caller
-	// repeats the request with its key, To is later, but the request is still the same.
+	// UntilNow says that the caller gave no end, so To is the time of the call. Repeated with its
+	// key, the request is the same although To is later.
 	UntilNow bool
 	Parallel int // 1 to MaxBackfillParallel; more than 1 only if runs of the job may overlap
 	Times    int // scheduled times from From to To; 1 to MaxBackfillTimes
-	// ScheduleKey is that of the definition that gave Times: see Definition.ScheduleKey. If the
-	// active definition has another one, the result is ErrConflict.
+	// ScheduleKey is that of the definition that gave Times. If the active definition has another
+	// one, the result is ErrConflict.
 	ScheduleKey string
 }
 
@@ -99,29 +97,28 @@ type BackfillFilter struct {
 	Job   string
 	State BackfillState
 	Ended bool // only backfills that have ended
-	// Before and After give a backfill by its CreatedAt and ID. They select the next and the
-	// previous page, as in RunFilter.
+	// as in RunFilter, by CreatedAt and ID
 	Before, After *RunCursor
 	Limit         int // 1 to MaxBatch; 0 means 100
 }
 
-// OpenBackfill is a backfill that is active, or that has ended with runs that are not counted yet.
+// OpenBackfill is a backfill that is active, or that has runs which are not counted as ended.
 type OpenBackfill struct {
 	Backfill
 	Ended int // its runs that have ended and are not counted yet
 }
 
-// BackfillStep advances a backfill.
+// BackfillStep is the next step of a backfill.
 type BackfillStep struct {
 	Backfill uuid.UUID
-	// Version is that of the job's definition which gave Times. If another one is active, no run is
-	// added. 0: the caller does not have the job.
+	// Version is that of the definition that gave Times; 0: the caller does not have the job. No
+	// run is added if another version is active.
 	Version int64
 	After   time.Time // HandledUntil of the backfill; if it has moved, no run is added
-	// Times are the next scheduled times of the backfill, sorted, at most MaxBatch: those that are
-	// later than the field After, and not later than the To of the backfill.
+	// Times are the scheduled times later than After and up to To of the backfill, sorted, the
+	// first MaxBatch.
 	Times []BackfillTime
-	Last  bool // no other scheduled time follows up to To
+	Last  bool // no scheduled time follows Times
 }
 
 // BackfillTime is a scheduled time with the id for its run.
@@ -130,36 +127,34 @@ type BackfillTime struct {
 	Run         uuid.UUID // made by the caller
 }
 
-// BackfillHistory reads backfills. It changes nothing.
+// BackfillHistory reads backfills.
 type BackfillHistory interface {
-	// Backfills returns backfills, the youngest first. Ended ones stay as long as the history.
+	// Backfills returns backfills, the youngest first.
 	Backfills(ctx context.Context, f BackfillFilter) ([]Backfill, error)
 	// Backfill returns one backfill, or ErrNotFound.
 	Backfill(ctx context.Context, id uuid.UUID) (Backfill, error)
-	// BackfillTaken returns the runs of the job that make a backfill leave out their scheduled
-	// times: those that succeeded, run or wait. Their scheduled times are in the range between the
-	// arguments from and to, which are included. Runs with trigger params do not count, because
-	// they did other work. They are sorted by scheduled time, at most 2 * MaxBackfillTimes.
+	// BackfillTaken returns the runs whose scheduled times a backfill leaves out, from the time
+	// from until the time to, both included. These runs succeeded, run or wait, and have no trigger
+	// params. They are sorted by scheduled time, at most 2 * MaxBackfillTimes.
 	BackfillTaken(ctx context.Context, job string, from, to time.Time) ([]Outcome, error)
 }
 
-// Backfills advances the backfills of a cluster. A job has at most one active backfill.
+// Backfills advances backfills. A job has at most one active backfill.
 type Backfills interface {
 	// OpenBackfills returns the open backfills, the oldest first.
 	OpenBackfills(ctx context.Context) ([]OpenBackfill, error)
-	// AdvanceBackfill advances a backfill, and returns it as it is then:
+	// AdvanceBackfill advances a backfill, and returns its new state. Any replica may call it. Of
+	// concurrent calls with the same After, only one adds runs.
 	//
-	//   - It counts the runs that have ended. A lost run that is recovered has not ended.
+	//   - It counts the runs that have ended.
 	//   - It stops the backfill if its job was removed, has another ScheduleKey, or was absent for
 	//     longer than MaxAbsence.
-	//   - It handles the times of the step in their order. It leaves out each time that
-	//     BackfillTaken has. For each other time it adds a waiting run, reasons.Backfill.
-	//   - It stops at the first time that cannot get its run yet: as many runs as Parallel allows
-	//     have not ended, or the misfire policy has not decided on that time. A later step begins
-	//     with that time. While the job is paused, it handles no times.
-	//   - It completes the backfill when all times are handled and all its runs are counted.
-	//
-	// Any replica may call it. Of concurrent calls with the same After, only one adds runs.
+	//   - It handles the times of the step in their order. It leaves out the times of
+	//     BackfillTaken. For each other time it adds a waiting run, with reasons.Backfill.
+	//   - It stops before a time if Parallel runs have not ended, or if the misfire cursor has not
+	//     reached the time. The next step begins with this time.
+	//   - It handles no times while the job is paused.
+	//   - It completes the backfill when all times are handled and all runs are counted.
 	AdvanceBackfill(ctx context.Context, step BackfillStep) (Backfill, error)
 }
 
@@ -180,8 +175,7 @@ func (r BackfillRequest) check(now time.Time) error {
 	return nil
 }
 
-// CheckBackfillRange returns a *BadInputError unless the range is valid for a backfill. now is the
-// store's clock.
+// CheckBackfillRange returns a *BadInputError if the range is invalid. now is the store's clock.
 func CheckBackfillRange(from, to, now time.Time) error {
 	switch {
 	case from.Year() < 1970:
@@ -197,8 +191,8 @@ func CheckBackfillRange(from, to, now time.Time) error {
 	return nil
 }
 
-// CheckOverlap returns a *BadInputError if the request asks for parallel runs of a job whose runs
-// exclude each other.
+// CheckOverlap returns a *BadInputError if Parallel is more than 1 and runs of the job exclude each
+// other.
 func (r BackfillRequest) CheckOverlap(mayOverlap bool) error {
 	if r.Parallel == 1 || mayOverlap {
 		return nil
@@ -207,19 +201,19 @@ func (r BackfillRequest) CheckOverlap(mayOverlap bool) error {
 		"each other unless it has overlap: allow", r.Parallel, r.Job)}
 }
 
-// Another returns an ErrConflict: the job has this active backfill.
+// Another returns an ErrConflict which says that the job has this active backfill.
 func (b Backfill) Another() error {
 	return fmt.Errorf("job %s has the active backfill %s by %s; wait for its end or cancel it: %w",
 		b.Job, b.ID, b.CreatedBy, ErrConflict)
 }
 
-// HasEnded returns an ErrConflict: the backfill has ended already.
+// HasEnded returns an ErrConflict which says that the backfill has ended.
 func (b Backfill) HasEnded() error {
 	return fmt.Errorf("backfill %s has ended as %s: %w", b.ID, b.State, ErrConflict)
 }
 
-// Fits returns an error if the request is invalid at now, by the store's clock, or does not fit the
-// active definition of its job.
+// Fits returns an error if the request is invalid or does not fit the active definition. now is the
+// store's clock.
 func (r BackfillRequest) Fits(scheduleKey string, mayOverlap bool, now time.Time) error {
 	if err := r.check(now); err != nil {
 		return err
@@ -234,8 +228,7 @@ func (r BackfillRequest) Fits(scheduleKey string, mayOverlap bool, now time.Time
 		"replica with the active definition: %w", r.Job, ErrConflict)
 }
 
-// Asking returns the action with a digest of what the request says besides its job: see
-// Action.Asking.
+// Asking returns the action with a digest of the request.
 func (r BackfillRequest) Asking(a Action) Action {
 	to := ""
 	if !r.UntilNow {
@@ -244,13 +237,13 @@ func (r BackfillRequest) Asking(a Action) Action {
 	return a.Asking(r.From.UTC().Format(time.RFC3339Nano), to, fmt.Sprint(r.Parallel))
 }
 
-// Audited returns the detail of the entry in the audit log.
+// Audited returns the detail for the audit log.
 func (b Backfill) Audited() map[string]any {
 	return map[string]any{"backfill": b.ID, "from": b.From, "to": b.To, "parallel": b.Parallel,
 		"times": b.Times}
 }
 
-// New returns the backfill of the request. It is for stores.
+// New returns the backfill of the request.
 func (r BackfillRequest) New(a Action, now time.Time) Backfill {
 	from, to := r.From.UTC().Truncate(time.Microsecond), r.To.UTC().Truncate(time.Microsecond)
 	return Backfill{ID: uuid.New(), Job: r.Job, From: from, To: to, Parallel: r.Parallel,
@@ -263,8 +256,7 @@ func (b Backfill) Key(scheduledAt time.Time) string {
 	return BackfillKey(b.ID, scheduledAt)
 }
 
-// BackfillKey returns the key of a backfill's run at a scheduled time. Each actor has keys of its
-// own. These runs have no actor, so no trigger can have the same key.
+// BackfillKey returns the key of a backfill's run at a scheduled time.
 func BackfillKey(backfill uuid.UUID, scheduledAt time.Time) string {
 	return fmt.Sprintf("backfill %s %s", backfill, scheduledAt.UTC().Format(time.RFC3339Nano))
 }
@@ -274,13 +266,12 @@ func (b Backfill) By() string {
 	return Action{Actor: b.CreatedBy, Reason: b.Reason}.By("backfilled")
 }
 
-// ScheduleKey identifies the schedule: definitions with equal keys have equal scheduled times.
+// ScheduleKey is equal for definitions with the same scheduled times.
 func (d Definition) ScheduleKey() string {
 	return d.Zone + " " + cmp.Or(d.Fingerprint, d.Schedule)
 }
 
-// TakesBackfillTime reports whether the run keeps a backfill from adding a run at its scheduled
-// time: it has no trigger params, and it succeeded or has not ended.
+// TakesBackfillTime reports whether BackfillTaken returns the run.
 func TakesBackfillTime(r Record) bool {
 	return SameParams(r.Params, nil) && (r.State == jobs.Succeeded || !r.State.Final())
 }

@@ -12,50 +12,46 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Contention answers the questions of the lock pages. The time of each answer does not grow with
-// the length of the history. Its methods change nothing.
+// Contention reads how jobs wait for locks. The time of a call does not grow with the history.
 type Contention interface {
-	// JobRequests returns the jobs whose active definitions lock anything besides the job's own
-	// name, sorted by name. Removed jobs are not included.
+	// JobRequests returns the jobs whose active definitions lock more than the job's own name,
+	// sorted by name. It leaves out removed jobs.
 	JobRequests(ctx context.Context) ([]JobRequests, error)
-	// RunIntervals returns the runs of the jobs within a time range: of each job the youngest
-	// first, in no order between jobs.
+	// RunIntervals returns the runs of jobs within a time range, those of each job the youngest
+	// first.
 	RunIntervals(ctx context.Context, f RunIntervalFilter) ([]RunInterval, error)
-	// WaitSummaries sums up the finished waits whose end is not before from, and before until. It
-	// groups them by waiting job, holding job and resource, and returns at most MaxBatch groups,
-	// the longest total wait first. If there are more than MaxTallied waits, it counts the
-	// youngest.
+	// WaitSummaries sums up the waits that ended between from and until, by waiting job, holding
+	// job and resource. It returns at most MaxBatch summaries, the longest total wait first. Of
+	// more than MaxTallied waits, it counts the youngest.
 	WaitSummaries(ctx context.Context, from, until time.Time) ([]WaitSummary, error)
-	// Typical returns how long the jobs' runs take, by name, based on the last TypicalOf runs that
-	// have ended. Names are at most MaxBatch.
+	// Typical returns how long the last TypicalOf ended runs of each job took, by name. There are
+	// at most MaxBatch names.
 	Typical(ctx context.Context, names []string) (map[string]Typical, error)
 }
 
-// JobRequests is a job and what it locks besides its own name.
+// JobRequests is a job, with what it locks besides its own name.
 type JobRequests struct {
 	Job      string
 	Requests []locking.Request
 }
 
-// RunIntervalFilter selects the jobs and the time range of RunIntervals.
+// RunIntervalFilter selects jobs and a time range.
 type RunIntervalFilter struct {
 	Jobs        []string // at most MaxBatch
 	From, Until time.Time
-	// Each limits the runs per job that were created at From or later and before Until: 1 to
-	// MaxRunIntervals. Runs that were created earlier and were still active at From come in
-	// addition: see RunIntervalsBefore.
+	// Each is the maximum number of runs per job created from From and before Until: 1 to
+	// MaxRunIntervals. RunIntervalsBefore adds older runs.
 	Each int
 }
 
 // MaxRunIntervals is the limit of RunIntervalFilter.Each.
 const MaxRunIntervals = 6000
 
-// RunIntervalsBefore is how many older runs of each job RunIntervals checks: the last ones that
-// were created before RunIntervalFilter.From. It returns those that were still active at From. Most
-// jobs have one run at a time.
+// RunIntervalsBefore is how many runs of each job, created last before From, RunIntervals checks.
+// It also returns those that were still active at From.
 const RunIntervalsBefore = 3
 
-// RunInterval is a run on a time line. It waited from CreatedAt to StartedAt, or ran at once.
+// RunInterval is a run on a time line. It waited from CreatedAt to StartedAt.
 type RunInterval struct {
 	Run         uuid.UUID     `json:"run"`
 	Job         string        `json:"job"`
@@ -70,25 +66,24 @@ type RunInterval struct {
 	BlockedBy   *jobs.Blocker `json:"blocked_by,omitempty"`
 }
 
-// WaitSummary sums up how long one job made another wait for one resource. A run that waited for
-// several resources in turn counts for each of them. Waits that were not recorded, mostly of less
-// than a second, are not included.
+// WaitSummary is how long one job made another wait for one resource. A run that waited for several
+// resources counts for each. Waits of less than a second are seldom recorded.
 type WaitSummary struct {
 	Job string `json:"job"` // the waiting job
-	// the job that held the resource; "" for a program that is not a job
+	// the holding job; "" for a program that is not a job
 	Holder string `json:"holder,omitempty"`
-	// in display form; "job:" and the job's name if the holder was an earlier run of the same job
+	// in display form; "job:" and the name if the holder was an earlier run of the same job
 	Resource string `json:"resource"`
 	Times    int    `json:"times"`
 	// how many of these waits ended without a run
 	NotRun  int           `json:"not_run"`
 	Waited  time.Duration `json:"-"` // in total
 	Longest time.Duration `json:"-"`
-	Last    time.Time     `json:"last"` // when the latest of the waits ended
+	Last    time.Time     `json:"last"` // when the latest of these waits ended
 }
 
-// MergeWaitSummaries merges summaries of the same jobs and resource, and sorts them as Contention
-// requires.
+// MergeWaitSummaries adds up summaries of the same jobs and resource, and sorts them as
+// WaitSummaries does.
 func MergeWaitSummaries(parts []WaitSummary) []WaitSummary {
 	type key struct{ job, holder, resource string }
 	indexes := make(map[key]int)
@@ -121,17 +116,17 @@ func MergeWaitSummaries(parts []WaitSummary) []WaitSummary {
 	return sums[:min(len(sums), MaxBatch)]
 }
 
-// TypicalOf is the number of a job's last runs on which Typical is based.
+// TypicalOf is the number of runs on which Typical is based.
 const TypicalOf = 20
 
-// Typical is how long a job's runs take: the time of all attempts, without the waits between them.
+// Typical is how long a job's runs take: all attempts, without the waits between them.
 type Typical struct {
 	Runs   int           // on which it is based
 	Median time.Duration // 50% of the runs took no longer
 	Long   time.Duration // 95% of the runs took no longer
 }
 
-// NewTypical returns the statistics of some durations; the zero Typical if there are none.
+// NewTypical returns the statistics of durations.
 func NewTypical(lengths []time.Duration) Typical {
 	if len(lengths) == 0 {
 		return Typical{}
@@ -141,8 +136,7 @@ func NewTypical(lengths []time.Duration) Typical {
 	return Typical{Runs: len(sorted), Median: least(1, 2), Long: least(19, 20)}
 }
 
-// TypicalOutcomes returns the statistics of the jobs' last runs. It leaves out jobs without a run
-// that has ended.
+// TypicalOutcomes returns the statistics of runs by job, for the jobs that have an ended run.
 func TypicalOutcomes(outcomes map[string][]Outcome) map[string]Typical {
 	found := make(map[string]Typical, len(outcomes))
 	for name, last := range outcomes {
@@ -159,7 +153,7 @@ func TypicalOutcomes(outcomes map[string][]Outcome) map[string]Typical {
 	return found
 }
 
-// Restart is a restart of a memcached server. The server loses all its locks.
+// Restart is a restart of a memcached server, which loses all its locks.
 type Restart struct {
 	Server    string    `json:"server"`     // as configured
 	StartedAt time.Time `json:"started_at"` // by the server's clock; identifies the restart
@@ -167,12 +161,12 @@ type Restart struct {
 	NoticedBy string    `json:"noticed_by"` // the first replica that noticed it
 }
 
-// Restarts is implemented by stores whose cluster uses memcached. Restarts that one replica has
-// noticed are shown by all.
+// Restarts holds the restarts that replicas noticed. Stores whose cluster uses memcached implement
+// it.
 type Restarts interface {
-	// NoteRestart records a restart, unless it is recorded already. The store sets NoticedAt.
+	// NoteRestart records a restart once, and sets its NoticedAt.
 	NoteRestart(ctx context.Context, r Restart) error
-	// Restarts returns the restarts whose NoticedAt is not before from, and before until, the
-	// oldest first, at most MaxBatch of them.
+	// Restarts returns the restarts noticed at from or later and before until, the oldest first, at
+	// most MaxBatch.
 	Restarts(ctx context.Context, from, until time.Time) ([]Restart, error)
 }

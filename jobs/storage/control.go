@@ -7,20 +7,18 @@ import (
 	"github.com/google/uuid"
 )
 
-// Control executes operator actions, and returns their effects and records.
+// Control executes actions of operators, and returns their effects and records.
 type Control interface {
 	Actions
-	// ControlState returns what the session must obey; with a nil session what applies to all. If
-	// the generation equals the argument since, the part that applies to all sessions has not
-	// changed. Then only Generation and the fields of the session itself are set: Cancels, Draining
-	// and Watched.
+	// ControlState returns what the session must obey. For a nil session it returns what all
+	// sessions must obey. If since is the current Generation, it leaves out Pauses and Specs, which
+	// have not changed.
 	ControlState(ctx context.Context, session uuid.UUID, since int64) (ControlState, error)
-	// Listen calls notify once when it begins to listen, and after each action, until ctx ends or
-	// the connection fails. It returns the reason. Actions can be missed. A store of one process
-	// returns only when ctx ends.
+	// Listen calls notify once when it begins to listen, and after each action. It may miss
+	// actions. It returns when ctx ends or its connection fails, with the reason.
 	Listen(ctx context.Context, notify func()) error
-	// Pauses returns the pauses that cover a job of that group and were active at any time between
-	// the times from and until, the oldest first.
+	// Pauses returns the pauses that cover the job and were active between from and until, the
+	// oldest first.
 	Pauses(ctx context.Context, job, group string, from, until time.Time) ([]Pause, error)
 	// Audit returns a page of the audit log, the youngest entry first unless the filter says
 	// otherwise.
@@ -29,13 +27,13 @@ type Control interface {
 
 // ControlState is what operators want a replica to obey.
 type ControlState struct {
-	// Generation grows with every action that replicas must obey.
+	// Generation grows with every change of Pauses and Specs, among others.
 	Generation int64
 	Pauses     []Pause // the active ones
 	Specs      []Spec  // sorted by job, without removed ones
-	// Cancels are the session's runs that must end, with the actor of each request.
+	// Cancels are the session's runs to cancel, with the actor of each request.
 	Cancels  map[uuid.UUID]string
-	Draining bool // the session must start nothing except further attempts
+	Draining bool // the session is draining
 	// Watched are the session's running runs whose page is open.
 	Watched []uuid.UUID
 }

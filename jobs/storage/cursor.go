@@ -2,53 +2,50 @@ package storage
 
 import "time"
 
-// MisfireCheck asks the store to check the scheduled times of one job for misfires.
+// MisfireCheck asks to check the scheduled times of one job for misfires.
 type MisfireCheck struct {
 	Job   string
-	Group string // pauses of the group apply too
-	// the version of the definition; the check is skipped if another one is active
+	Group string // of the job
+	// of the definition; the check is skipped if another one is active
 	Version int64
-	// the first scheduled time without a decision; the check is skipped if the cursor has reached
-	// it
+	// the first scheduled time to check; the check is skipped if the cursor has reached it
 	ScheduledAt time.Time
 	Until       time.Time // the new position of the cursor
-	// CallerTime is the caller's cluster time. If it is ahead of the store's clock, Until moves
-	// back by the difference, so that no scheduled time is decided before it is due. Zero leaves
-	// Until as it is.
+	// CallerTime is the caller's cluster time; zero: not compared. If it is ahead of the store's
+	// clock, Until moves back by the difference.
 	CallerTime time.Time
 }
 
-// Cursor is how far the scheduled times of a job have been checked for misfires, with what the
-// store knows of the next ones. The cursor starts when the job is first registered. It moves to the
-// present when a definition with other scheduled times becomes active, and when the job returns
-// after more than MaxAbsence.
+// Cursor is the misfire cursor of a job, with what the store knows of the next scheduled times. It
+// starts when the job is first registered. It moves to the present in two cases:
+//
+//   - A definition with other scheduled times becomes active.
+//   - The job returns after an absence of more than MaxAbsence.
 type Cursor struct {
 	CheckedUntil time.Time
-	// Until is the new position. It stays before the start of an active pause: scheduled times
-	// within a pause are decided when the pause has ended.
+	// Until is the new position. It stays before the start of an active pause, so that scheduled
+	// times are decided after the pause.
 	Until   time.Time
 	Started []time.Time // scheduled times after CheckedUntil that have a run or a record, sorted
-	// the latest scheduled time of a waiting run of the job that never started; zero if there is
-	// none
+	// the latest scheduled time of a waiting run that never started; zero if there is none
 	Waits  time.Time
 	Pauses []Pause // pauses that cover the job and were active after CheckedUntil, the oldest first
-	Spans  []Span  // when replicas were up, in no order
-	// Absence is the last time in which no replica had the job, if it was not longer than
-	// MaxAbsence; zero if there was none.
+	Spans  []Span  // in no order
+	// Absence is the last absence of the job if it was not longer than MaxAbsence; zero if there
+	// was none.
 	Absence Span
 }
 
-// Span is a time in which a replica was up, according to its heartbeats. Of the spans that ended
-// more than an hour ago only the last is known.
+// Span is a time in which a replica was up. Of the spans that ended more than SessionsKept ago, the
+// store knows only the last.
 type Span struct {
 	From  time.Time
-	Until time.Time // for a live session its expiry
+	Until time.Time // of a live session: its expiry
 }
 
-// Cursor returns the cursor of the job to check. The argument at is the CheckedUntil of the job,
-// away is its Absence, and now is the time of the store's clock. The pauses may be of any jobs, the
-// oldest first. Cursor does not set Started and Waits: the store sets them if Decided returns false
-// for the ScheduledAt of the check.
+// Cursor returns the cursor of the job, without Started and Waits. The argument at is its
+// CheckedUntil, away its Absence, now the store's clock. The pauses may be of any jobs, the oldest
+// first.
 func (c MisfireCheck) Cursor(at, now time.Time, pauses []Pause, spans []Span, away Span) Cursor {
 	if ahead := c.CallerTime.Sub(now); !c.CallerTime.IsZero() && ahead > 0 {
 		c.Until = c.Until.Add(-ahead).Truncate(time.Microsecond)
@@ -67,13 +64,13 @@ func (c MisfireCheck) Cursor(at, now time.Time, pauses []Pause, spans []Span, aw
 	return cursor
 }
 
-// Decided reports whether the scheduled time needs no decision now: it has one, or its pause has
-// not ended.
+// Decided reports whether the scheduled time needs no decision now: it has one, or a pause that
+// covers it has not ended.
 func (c Cursor) Decided(scheduledAt time.Time) bool {
 	return !c.CheckedUntil.Before(scheduledAt) || c.Until.Before(scheduledAt)
 }
 
-// PauseTargets returns every target whose pause could apply to one of the checks, each once.
+// PauseTargets returns each target whose pause could apply to one of the checks.
 func PauseTargets(checks []MisfireCheck) []Target {
 	targets, seen := []Target{{Kind: TargetAll}}, map[string]bool{"": true}
 	for _, c := range checks {
@@ -106,12 +103,12 @@ func (c Cursor) UpDuring(from, until time.Time) bool {
 	return false
 }
 
-// PresentDuring reports whether no absence of the job overlaps the time.
+// PresentDuring reports whether the Absence does not overlap the time.
 func (c Cursor) PresentDuring(from, until time.Time) bool {
 	return c.Absence.Until.Before(from) || until.Before(c.Absence.From)
 }
 
-// DownSince returns the end of the last span that began before that time; zero if it is unknown.
+// DownSince returns the latest end of the spans that began before that time; zero if it is unknown.
 func (c Cursor) DownSince(then time.Time) time.Time {
 	var last time.Time
 	for _, s := range c.Spans {

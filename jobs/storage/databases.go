@@ -13,15 +13,15 @@ type DatabaseState struct {
 	Name string `json:"database"`
 	// Error is why the replica does not start the jobs of the database; "" if it does.
 	Error string `json:"error,omitempty"`
-	// Since is the time of the first check with this result, by the clock of the replica. It is
-	// zero before the first check.
+	// Since is the time of the first check with this result, by the clock of the replica; zero
+	// before the first check.
 	Since time.Time `json:"since,omitzero"`
 }
 
 // maxDatabaseError is how much of an error a store keeps, in bytes.
 const maxDatabaseError = 300
 
-// EncodeDatabases returns the states as JSON that every store accepts.
+// EncodeDatabases returns the states as JSON for a store. It shortens errors.
 func EncodeDatabases(states []DatabaseState) (string, error) {
 	plain := make([]DatabaseState, len(states))
 	for i, s := range states {
@@ -32,7 +32,7 @@ func EncodeDatabases(states []DatabaseState) (string, error) {
 	return string(encoded), err
 }
 
-// DecodeDatabases returns the states of a text of EncodeDatabases; nil if there are none.
+// DecodeDatabases returns the states of a text of EncodeDatabases.
 func DecodeDatabases(encoded string) ([]DatabaseState, error) {
 	var states []DatabaseState
 	if err := json.Unmarshal([]byte(encoded), &states); err != nil || len(states) == 0 {

@@ -15,28 +15,28 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// Definition is a job as the store has it.
+// Definition is everything in a job that decides when and how it is fired, with a description.
 type Definition struct {
 	Name     string
-	Hash     string // of everything that decides when and how it is fired
+	Hash     string // see Define
 	Schedule string // for display
 	Zone     string
-	// Fingerprint has everything that decides scheduled times and jitter, except the zone: see
-	// schedule.Schedule.Fingerprint. The cursor moves when it changes. If the old or the new
-	// Fingerprint is "", the store compares Schedule instead. History need not return it.
+	// Fingerprint is equal for schedules with the same scheduled times and jitter, apart from Zone:
+	// see schedule.Schedule.Fingerprint. If it is "" for an old or new definition, stores compare
+	// Schedule instead. History need not return it.
 	Fingerprint string
 	Handler     string
-	Resources   []locking.Request
-	MayOverlap  bool // runs of the job may overlap: they lock only Resources
-	Recover     bool // a lost run is recovered
+	Resources   []locking.Request // without the job's own name
+	MayOverlap  bool              // runs of the job may overlap
+	Recover     bool              // a lost run is recovered
 	Group       string
-	After       []string // its dependencies; the hash covers them
+	After       []string // its dependencies
 	Priority    int      // 1 to 9; 9 goes first
 
 	Hooks []jobs.Hook // webhooks to notify of the ends of its runs
 
-	Description string // its purpose, in a sentence; not covered by the hash
-	Source      Source // where it comes from; not covered by the hash
+	Description string // not covered by Hash
+	Source      Source // not covered by Hash
 }
 
 // Source is where a job comes from.
@@ -48,25 +48,26 @@ const (
 	FromStore  Source = "store"  // added at run time
 )
 
-// ActiveDefinition is the active version of a job, with the job's cursor.
+// ActiveDefinition is the active definition of a job, with the job's cursor. It is the newest
+// version that a live session has. If no live session has the job, the previous one stays active. A
+// session that has expired may count until it is swept.
 type ActiveDefinition struct {
-	// if the job was removed: the last version, as a negative number; no version is active
+	// negative if the job was removed: no version is active then
 	Version      int64
-	CheckedUntil time.Time // as in Cursor: scheduled times up to here are decided
+	CheckedUntil time.Time // as in Cursor
 }
 
-// MaxAbsence is how long a job may be absent from every live replica before it counts as removed.
-// Until then the misfire policy decides on its scheduled times. After that they do not count, and
-// its waiting runs end.
+// MaxAbsence is how long a job may be absent: no session has it. The job counts as removed after a
+// longer absence, if one session was live for as long meanwhile. Then its waiting runs end, and the
+// scheduled times of the absence do not count. After a shorter absence, the misfire policy decides
+// on them.
 const MaxAbsence = time.Hour
 
-// SessionsKept is how long an ended session is shown. After that the store deletes it. Only the
-// session that ended last is kept without being shown: see Span.
+// SessionsKept is how long a session is shown after its end.
 const SessionsKept = time.Hour
 
 // Define returns the definition of the job. The hash covers everything that decides when and how
-// the job is fired, and nothing else. So a new description, or another order of keys, does not
-// change it.
+// the job is fired. A new description, or another order of keys, does not change it.
 func Define(job jobs.Job, requests []locking.Request) (Definition, error) {
 	hash, err := hashOf(&job, requests)
 	if err != nil {
@@ -75,7 +76,7 @@ func Define(job jobs.Job, requests []locking.Request) (Definition, error) {
 	return Describe(&job, hash)
 }
 
-// Describe returns the definition of the job that has the hash, without computing the hash again.
+// Describe returns the definition of the job with the given hash.
 func Describe(job *jobs.Job, hash string) (Definition, error) {
 	shown, err := job.DeclaredRequests()
 	if err != nil {
@@ -87,7 +88,7 @@ func Describe(job *jobs.Job, hash string) (Definition, error) {
 		Fingerprint: job.Schedule.Fingerprint(),
 		Handler:     job.Handler, Resources: shown, MayOverlap: job.Overlap == jobs.OverlapAllow,
 		Recover: job.Recover, Description: job.Description,
-		Hooks: SortedHooks(job.Hooks),
+		Hooks: sortedHooks(job.Hooks),
 		Group: job.Group, After: job.Schedule.After(), Priority: job.EffectivePriority(),
 		Source: FromConfig,
 	}, nil
@@ -130,7 +131,7 @@ func hashOf(job *jobs.Job, requests []locking.Request) (string, error) {
 	}
 	decisive, err := json.Marshal(decisiveFields{
 		Database: job.Database, Deadline: job.Deadline.String(), Group: job.Group,
-		Handler: job.Handler, Hooks: SortedHooks(job.Hooks), Misfire: job.Misfire,
+		Handler: job.Handler, Hooks: sortedHooks(job.Hooks), Misfire: job.Misfire,
 		MisfireBy: job.EffectiveMisfireRules(), MisfireThreshold: job.MisfireThreshold.String(),
 		Overlap: job.Overlap, Params: params, Places: job.GroupLimits.PerReplica,
 		Priority: job.EffectivePriority(), Recover: job.Recover,
@@ -145,15 +146,14 @@ func hashOf(job *jobs.Job, requests []locking.Request) (string, error) {
 	return hex.EncodeToString(sum[:16]), nil
 }
 
-// Requests returns everything that a run of the job locks: its resources and, unless its runs may
-// overlap, the job's own name.
+// Requests returns what a run of the job locks: Resources and, unless MayOverlap, the job's own
+// name.
 func (d Definition) Requests() ([]locking.Request, error) {
 	return locking.OfJob(d.Name, d.Resources, d.MayOverlap)
 }
 
-// HashOfSpec returns the hash for a job that was added at run time, from the hash of its
-// definition. It includes the version of the spec, so that a change back to an earlier text is a
-// new definition.
+// HashOfSpec returns the hash for a job that was added at run time. It covers the hash of the
+// definition and the version of the spec. So a change back to an earlier text is a new definition.
 func HashOfSpec(hash string, version int64) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s of spec %d", hash, version))
 	return hex.EncodeToString(sum[:16])

@@ -7,34 +7,33 @@ import (
 	"github.com/google/uuid"
 )
 
-// Dependent is a job that runs after others: it is due when all of them have succeeded for one of
-// their scheduled times (schedule.Schedule.After).
+// Dependent is a job that runs after others: see schedule.Schedule.After. It is due at a scheduled
+// time when all its dependencies have succeeded for this time.
 type Dependent struct {
 	Job     string
-	Version int64    // while another version is active, OpenFirings leaves out the dependent
-	Group   string   // while the group is paused, OpenFirings leaves out the dependent
+	Version int64 // of the caller's definition
+	Group   string
 	After   []string // its dependencies, at least one
 }
 
-// OpenFiring is a scheduled time for which a dependent has no run yet, but can still get one: each
-// dependency has a run for this time that waits, runs or has succeeded. That run may be a recovery,
-// but not a triggered run.
+// OpenFiring is a scheduled time for which a dependent can still get a run. The dependent has none.
+// Each dependency has a scheduled run or a recovery for this time that waits, runs or has
+// succeeded.
 type OpenFiring struct {
 	ScheduledAt time.Time
-	// Ready is when the last dependency succeeded; zero if not all have.
+	// Ready is when the last dependency succeeded; zero if one has not.
 	Ready time.Time
 }
 
-// OpenFirings is the state of a dependent. The store reads the cursors and the scheduled times at
-// one point in time, or the cursors first.
+// OpenFirings is the state of a dependent.
 type OpenFirings struct {
 	CheckedUntil     time.Time                   // the dependent's own cursor
 	ActiveDefinition map[string]ActiveDefinition // of each known dependency
-	// after the dependent's cursor, sorted; the last MaxBatch
+	// after CheckedUntil, sorted; the last MaxBatch
 	ScheduledTimes []OpenFiring
 }
 
-// DependentFiring is a firing of a dependent that is due.
+// DependentFiring is a due firing of a dependent.
 type DependentFiring struct {
 	Firing  Firing
 	Run     uuid.UUID // made by the caller
@@ -42,21 +41,18 @@ type DependentFiring struct {
 	Detail  string
 }
 
-// Dependents finds and adds the firings of jobs that run after others.
+// Dependents finds and adds the firings of dependents.
 type Dependents interface {
 	// OpenFirings returns the open firings of each dependent, by name. It leaves out dependents
-	// with another active definition, and those that are paused, by themselves, with their group or
-	// with everything. It changes nothing.
+	// with another active definition, and those that a pause covers.
 	OpenFirings(ctx context.Context, dependents []Dependent) (map[string]OpenFirings, error)
-	// AddDependents adds a waiting run with reasons.After for each of at most MaxBatch firings
-	// without a run. Any replica may adopt it.
+	// AddDependents adds a waiting run for each firing without a run, with reasons.After. There are
+	// at most MaxBatch firings. Any replica may adopt the runs.
 	AddDependents(ctx context.Context, firings []DependentFiring) error
 }
 
-// OpenFiringsOf returns the result of OpenFirings. The argument activeDefinitions has the active
-// definitions of the dependents and of their dependencies. The argument scheduledTimes has the open
-// firings of each dependent, except the dependents that OpenFirings leaves out (see Dependents).
-// The keys of both are names of jobs. The function is for stores.
+// OpenFiringsOf assembles the result of Dependents.OpenFirings from active definitions and open
+// firings, both by job. Dependents without an entry in scheduledTimes are left out.
 func OpenFiringsOf(dependents []Dependent, activeDefinitions map[string]ActiveDefinition,
 	scheduledTimes map[string][]OpenFiring) map[string]OpenFirings {
 	all := make(map[string]OpenFirings, len(scheduledTimes))

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// JobDrift is a job that differs between the configurations of live replicas. Each list has names
+// JobDrift is a job that differs between the configurations of live replicas. Its lists have names
 // of replicas, sorted.
 type JobDrift struct {
 	Job     string   `json:"job"`
@@ -14,8 +14,8 @@ type JobDrift struct {
 	Without []string `json:"without,omitempty"` // they do not have it
 }
 
-// AddDrift adds a replica to a list of drifts: to its last element if that is for the job, and
-// otherwise to a new element. So a store adds all replicas of a job before those of the next job.
+// AddDrift adds a replica to the last element of a list, or to a new element if that one is of
+// another job.
 func AddDrift(found []JobDrift, job, replica string, without, newest bool) []JobDrift {
 	if len(found) == 0 || found[len(found)-1].Job != job {
 		found = append(found, JobDrift{Job: job})
@@ -32,8 +32,7 @@ func AddDrift(found []JobDrift, job, replica string, without, newest bool) []Job
 	return found
 }
 
-// String describes which replicas have which definition: "rollup: a has an older definition; b does
-// not know it".
+// String describes the drift: "rollup: a has an older definition; b does not know it".
 func (j JobDrift) String() string {
 	var parts []string
 	if len(j.Older) > 0 {

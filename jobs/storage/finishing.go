@@ -10,12 +10,11 @@ import (
 // Limits of what a run can store, in bytes of JSON.
 const (
 	MaxSaved  = attempt.MaxSaved  // of the state for the job's next run
-	MaxResult = attempt.MaxResult // of the result of the run
+	MaxResult = attempt.MaxResult // of the run's result
 )
 
-// MaxFinishBytes is the most text that the requests of one call of Finish may have together.
-// PostgreSQL writes that much in a fraction of a second. Its protocol and its values have a far
-// larger limit, 1 GiB. A call with a single request has only the limits MaxSaved and MaxResult.
+// MaxFinishBytes is the maximum text of all requests of one call of Finish, in bytes. It does not
+// limit a call with a single request.
 const MaxFinishBytes = 8 << 20
 
 // text returns the bytes of text in the request.
@@ -24,12 +23,12 @@ func (r FinishRequest) text() int {
 		len(r.Saved)
 }
 
-// Weight returns the request's share of MaxFinishBytes. It is at least MaxFinishBytes/MaxBatch. So
-// requests whose total weight is at most MaxFinishBytes are at most MaxBatch requests.
+// Weight returns the share of the request in MaxFinishBytes, at least MaxFinishBytes/MaxBatch.
+// Requests with a total weight of at most MaxFinishBytes fit into one call.
 func (r FinishRequest) Weight() int { return max(r.text(), MaxFinishBytes/MaxBatch) }
 
-// CheckFinishes returns an error that wraps jobs.ErrTooLarge if a request exceeds MaxSaved or
-// MaxResult, or if several requests together exceed MaxFinishBytes.
+// CheckFinishes returns an error that wraps jobs.ErrTooLarge if the requests exceed MaxSaved,
+// MaxResult or MaxFinishBytes.
 func CheckFinishes(requests []FinishRequest) error {
 	total := 0
 	for _, r := range requests {

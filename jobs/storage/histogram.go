@@ -10,25 +10,22 @@ import (
 
 // Histograms counts ended runs by time.
 type Histograms interface {
-	// Histogram returns the numbers of ended runs for parts of the time between from and until, the
-	// oldest first. The first part begins with the first quarter of an hour that begins at from or
-	// later. Each part has the given length, which is a multiple of QuarterLength. The last part
-	// has the runs of the quarters that begin before until. Histogram leaves out a part if none of
-	// the runs that were created in it has ended. It reads only until HistogramEnd.
+	// Histogram returns the numbers of ended runs between HistogramStart and HistogramEnd, the
+	// oldest first. It divides the time into parts of the given length, a multiple of
+	// QuarterLength. It leaves out empty parts. The last part ends with the quarter that begins
+	// before until.
 	//
-	// A run counts for the quarter in which it was created. It counts as soon as the transaction
-	// that gives it its final state has committed.
+	// A run counts in the quarter in which it was created, as soon as its end is committed.
 	Histogram(ctx context.Context, from, until time.Time, part time.Duration) ([]Quarter, error)
 }
 
-// QuarterLength is the length of a Quarter. Quarters begin at :00, :15, :30 and :45 in UTC.
+// QuarterLength is the length of a quarter. Quarters begin at :00, :15, :30 and :45 in UTC.
 const QuarterLength = 15 * time.Minute
 
 // MaxHistogram is the longest time that Histogram reads.
 const MaxHistogram = 31 * 24 * time.Hour
 
-// HistogramEnd returns the end of the time that Histogram reads: the time until, or MaxHistogram
-// after the time from if that is earlier.
+// HistogramEnd returns until, but at most MaxHistogram after from.
 func HistogramEnd(from, until time.Time) time.Time {
 	if last := from.Add(MaxHistogram); until.After(last) {
 		return last
@@ -36,8 +33,7 @@ func HistogramEnd(from, until time.Time) time.Time {
 	return until
 }
 
-// HistogramStart returns the beginning of the first part that Histogram returns: from, or the
-// beginning of the next quarter of an hour.
+// HistogramStart returns from, or the beginning of the next quarter if from is within one.
 func HistogramStart(from time.Time) time.Time {
 	if start := QuarterOf(from); start.Equal(from) {
 		return start
@@ -45,24 +41,23 @@ func HistogramStart(from time.Time) time.Time {
 	return QuarterOf(from).Add(QuarterLength)
 }
 
-// Quarter counts the ended runs that were created within a quarter of an hour, or within several
-// that follow each other.
+// Quarter counts the ended runs that were created within a quarter, or within a part of a
+// histogram.
 type Quarter struct {
-	From   time.Time          // its beginning, in UTC
-	Runs   map[jobs.State]int // by final state; states without runs are not included
+	From   time.Time          // beginning, in UTC
+	Runs   map[jobs.State]int // by final state, without zeros
 	Delays Delays             // of the runs that started
 }
 
 // QuarterOf returns the beginning of the quarter that contains the time, in UTC.
 func QuarterOf(t time.Time) time.Time { return t.UTC().Truncate(QuarterLength) }
 
-// Delays counts runs by start delay, which is the time from the scheduled time of a run to the
-// start of its first attempt. For a run of a backfill it counts from the creation of the run. Each
-// run is in one bucket. The bucket with index i has the delays that are shorter than
-// DelayBounds()[i] and in no earlier bucket. The last bucket has all longer delays.
+// Delays counts runs by start delay. The start delay is the time from the scheduled time of a run,
+// or the creation of a run of a backfill, to the start of its first attempt. Bucket i counts the
+// delays from DelayBounds()[i-1] to less than DelayBounds()[i]. The last bucket has no upper bound.
 type Delays [16]int
 
-// DelayBounds returns the upper bounds of the buckets of Delays. The last bucket has none.
+// DelayBounds returns the upper bounds of the buckets of Delays.
 func DelayBounds() [15]time.Duration {
 	const ms = time.Millisecond
 	return [...]time.Duration{
@@ -72,10 +67,10 @@ func DelayBounds() [15]time.Duration {
 	}
 }
 
-// NotStarted is stored instead of the result of DelayBucket for a run that has not started.
+// NotStarted is the Delay of Tallied for runs that have not started.
 const NotStarted = -1
 
-// DelayBucket returns the index of the bucket of a start delay in Delays.
+// DelayBucket returns the index in Delays of a start delay.
 func DelayBucket(delay time.Duration) int {
 	bounds := DelayBounds()
 	i, at := slices.BinarySearch(bounds[:], delay)
@@ -100,10 +95,9 @@ func (d *Delays) Add(others Delays) {
 	}
 }
 
-// Percentile returns a bound: the start delays of at least that percentage of the runs are below
-// it. The bound is the end of the bucket that has the longest of these delays. The last bucket has
-// no upper bound: then Percentile returns its lower bound, and above is true. Without runs the
-// bound is 0.
+// Percentile returns an upper bound for the start delays of that percentage of the runs. If they
+// reach into the last bucket, it returns the lower bound of that bucket, and above is true. Without
+// runs it returns 0.
 func (d Delays) Percentile(percent int) (bound time.Duration, above bool) {
 	bounds := DelayBounds()
 	rank, seen := (d.Runs()*percent+99)/100, 0
@@ -118,16 +112,16 @@ func (d Delays) Percentile(percent int) (bound time.Duration, above bool) {
 	return bounds[len(bounds)-1], true
 }
 
-// Tallied is a number of runs of one quarter, state and bucket of start delays, as stores keep it
-// in the table tallies. Quarter may also be a part of a histogram. The type Tally is another count.
+// Tallied is a number of runs of one quarter, state and bucket of start delays. Quarter may also be
+// a part of a histogram.
 type Tallied struct {
 	Quarter time.Time
 	State   jobs.State
-	Delay   int // an index in Delays, or NotStarted
+	Delay   int // index in Delays, or NotStarted
 	Runs    int
 }
 
-// MergeTallied adds up numbers of runs by quarter, and sorts the quarters as Histograms requires.
+// MergeTallied adds up numbers of runs by quarter, the oldest first.
 func MergeTallied(parts []Tallied) []Quarter {
 	quarters := make(map[time.Time]*Quarter)
 	for _, p := range parts {

@@ -10,31 +10,31 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// History reads the data of the store for the page and the command line. It changes nothing.
+// History reads the store for the page and the command line.
 type History interface {
 	Listings
 	Contention
 	RunAttempts
 	Histograms
 	BackfillHistory
-	// Now returns the store's clock.
+	// Now returns the time of the store's clock.
 	Now(ctx context.Context) (time.Time, error)
-	// Locks returns every grant, by resource, including those on the names of jobs.
+	// Locks returns all grants, sorted by resource, including those on the names of jobs.
 	Locks(ctx context.Context) ([]LockView, error)
-	// Jobs returns every job, by name.
+	// Jobs returns all jobs, sorted by name.
 	Jobs(ctx context.Context) ([]JobView, error)
 	// Runs returns runs without output, the youngest first.
 	Runs(ctx context.Context, f RunFilter) ([]Record, error)
 	// Run returns one run with its output, or ErrNotFound.
 	Run(ctx context.Context, id uuid.UUID) (Record, error)
-	// Firing returns a job with the runs of its scheduled firing at a time, or ErrNotFound if the
-	// job does not exist.
+	// Firing returns a job with its runs for a scheduled time, or ErrNotFound if there is no such
+	// job.
 	Firing(ctx context.Context, job string, scheduledAt time.Time) (FiringView, error)
-	// Replicas returns live sessions and those that ended in the last hour, by name.
+	// Replicas returns the live sessions and those that ended in the last hour, sorted by name.
 	Replicas(ctx context.Context) ([]ReplicaView, error)
-	// Drift returns the jobs that differ between the configurations of live replicas, by name, at
-	// most limit of them. If a replica has several live sessions, its youngest counts. Sessions
-	// without a Table do not count.
+	// Drift returns at most limit jobs that differ between the configurations of live replicas,
+	// sorted by name. Of several live sessions of a replica, the youngest counts. Sessions without
+	// a Table do not count.
 	Drift(ctx context.Context, limit int) ([]JobDrift, error)
 }
 
@@ -46,20 +46,20 @@ type LockView struct {
 	Holder   locking.Owner
 	Token    jobs.Token
 	Since    time.Time
-	Expires  time.Time // when the holder's session expires unless it is renewed
+	Expires  time.Time // expiry of the holder's session
 }
 
-// JobView is a job as the store knows it.
+// JobView is a job with its state.
 type JobView struct {
 	Definition
 	Version   int64
-	Removed   bool    // it was added at run time and removed: it is not fired any more
+	Removed   bool    // an added job that was removed
 	Last      *Record // the last run that ended
-	Pauses    []Pause // the active pauses that cover it; History.Jobs does not set them
+	Pauses    []Pause // active pauses that cover it; not set by History.Jobs
 	UpdatedAt time.Time
 }
 
-// ReplicaView is a session that is live or ended lately.
+// ReplicaView is a session that is live or ended in the last hour.
 type ReplicaView struct {
 	Session       uuid.UUID  `json:"session"`
 	Name          string     `json:"replica"`
@@ -77,13 +77,13 @@ type ReplicaView struct {
 	// ConfigHash is equal for replicas whose configurations have the same jobs.
 	ConfigHash string `json:"config_hash,omitempty"`
 	Draining   bool   `json:"draining"`
-	// The following fields are as of the last heartbeat. ClockOffset is how far the store's clock
-	// is ahead of the replica's; nil if it is unknown.
+	// ClockOffset is the store's clock minus the replica's clock; nil if it is unknown. This field
+	// and those that follow are as of the last heartbeat.
 	ClockOffset *int64 `json:"clock_offset_ms,omitempty"`
 	Workers     int    `json:"workers"` // 0 if unknown
 	Busy        int    `json:"busy"`
-	NotReady    string `json:"not_ready,omitempty"` // why the live replica cannot start runs
-	// Databases are the databases of jobs as the replica sees them, by name.
+	NotReady    string `json:"not_ready,omitempty"` // why the replica cannot start runs
+	// Databases are the databases of jobs, by name.
 	Databases []DatabaseState `json:"databases,omitempty"`
 }
 
@@ -92,21 +92,19 @@ type RunFilter struct {
 	Job     string
 	States  []jobs.State
 	Replica string
-	Reason  jobs.Reason // as in Record
-	// Resource selects the runs of jobs whose active definitions lock the resource, or one above or
-	// below it. So it includes its holders and its waiters.
+	Reason  jobs.Reason
+	// Resource selects runs of jobs whose active definitions lock the resource, or one above or
+	// below it.
 	Resource *locking.Resource
-	Backfill uuid.UUID // the runs of a backfill
-	// Later selects waiting runs that start later than now (see Record.StartsLater), or leaves them
-	// out.
+	Backfill uuid.UUID // the runs of this backfill
+	// Later selects the runs for which Record.StartsLater is true, or the others.
 	Later *bool
-	From  time.Time // created then or later
-	Until time.Time // created before
-	// Before selects the runs that were created before this one. The list begins with the youngest
-	// run, so they are the next page.
+	From  time.Time // created at this time or later
+	Until time.Time // created before this time
+	// Before selects runs created before this position, for the next page.
 	Before *RunCursor
-	// After selects the runs that were created after this one, for the previous page. If there are
-	// more than Limit, the page has the oldest of them.
+	// After selects runs created after this position, for the previous page. The page has the
+	// oldest Limit of them.
 	After *RunCursor
 	Limit int // 1 to MaxBatch; 0 means 100
 }
@@ -117,22 +115,21 @@ type RunCursor struct {
 	ID        uuid.UUID
 }
 
-// FiringView is what the store knows of a job's firing at a scheduled time.
+// FiringView is a job with its runs for a scheduled time.
 type FiringView struct {
 	Now time.Time // the store's clock
-	// The job's active definition, and since when it is active.
+	// The active definition, and since when it is active.
 	Version   int64
 	Hash      string
 	Schedule  string
 	Zone      string
 	UpdatedAt time.Time
 	Removed   bool // as in JobView
-	// CheckedUntil is the job's cursor: scheduled times up to here have a run or a record, or do
-	// not count.
+	// CheckedUntil is the misfire cursor of the job.
 	CheckedUntil time.Time
-	Runs         []Record // of the firing, without output: the first run, then its recoveries
+	Runs         []Record // the scheduled run without output, then its recoveries
 	// Manual are the runs of triggers and backfills for this scheduled time, without output, the
-	// oldest first. There are at most MaxManual.
+	// oldest first; at most MaxManual.
 	Manual []Record
 }
 

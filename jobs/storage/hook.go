@@ -13,16 +13,16 @@ import (
 )
 
 // Delivery is a notification of a webhook about the end of a run. The transaction that ends the run
-// writes it.
+// adds it. Times are of the store's clock.
 type Delivery struct {
 	ID        uuid.UUID // the same in every try
 	Webhook   string
-	Run       Record    // without output
-	CreatedAt time.Time // by the store's clock
-	TakenAt   time.Time // when TakeDeliveries leased it for this try, by the store's clock
-	Tries     int       // this one included
-	// Since is when the current series of tries began, and EarlierTries is the number of tries
-	// before it. An operator starts a new series with DeliverAgain.
+	Run       Record // without output
+	CreatedAt time.Time
+	TakenAt   time.Time // when TakeDeliveries leased it for this try
+	Tries     int       // including this one
+	// Since is when the current series of tries began. EarlierTries is the number of tries before
+	// it. DeliverAgain begins a new series.
 	Since        time.Time
 	EarlierTries int
 }
@@ -30,11 +30,10 @@ type Delivery struct {
 // Settlement is the result of one try of a delivery.
 type Settlement struct {
 	ID uuid.UUID
-	// Tries and EarlierTries are those of the delivery. If the delivery was taken again after this
-	// try, the Settlement changes nothing. The same holds if an operator started a new series of
-	// tries, unless this try delivered it.
+	// Tries and EarlierTries are those of the delivery. The Settlement changes nothing if the
+	// delivery was taken again after this try. After DeliverAgain it counts only with Delivered.
 	Tries, EarlierTries int
-	// Delivered ends the delivery. Otherwise it is tried again after Again, or given up.
+	// Delivered ends the delivery. GiveUp ends the tries. Otherwise the next try is after Again.
 	Delivered bool
 	Again     time.Duration
 	GiveUp    bool
@@ -57,16 +56,15 @@ type Undelivered struct {
 
 // UndeliveredFilter narrows a list of deliveries. Zero fields do not filter.
 type UndeliveredFilter struct {
-	Webhook string    // by its name
-	Run     uuid.UUID // only of this run
-	GivenUp bool      // only deliveries that were given up
-	// Before and After give a delivery by its CreatedAt and ID. They select the next and the
-	// previous page, as in RunFilter.
+	Webhook string // its name
+	Run     uuid.UUID
+	GivenUp bool // only those that were given up
+	// as in RunFilter, by CreatedAt and ID
 	Before, After *RunCursor
 	Limit         int // 1 to MaxBatch; 0 means 100
 }
 
-// Check returns a *BadInputError if no delivery can match the filter.
+// Check returns a *BadInputError if the filter is invalid.
 func (f UndeliveredFilter) Check() error {
 	if f.Limit < 0 || f.Limit > MaxBatch {
 		return &BadInputError{"limit",
@@ -78,29 +76,28 @@ func (f UndeliveredFilter) Check() error {
 // DeliveryRetention is how long failed deliveries and their runs are kept.
 const DeliveryRetention = 30 * 24 * time.Hour
 
-// Outbox is a store of deliveries that any replica may take. The store's clock decides which
-// deliveries are due.
+// Outbox holds deliveries, which any replica may take. They are due by the store's clock.
 type Outbox interface {
-	// TakeDeliveries leases at most limit deliveries of the webhook that are due, the longest due
-	// first. No other caller gets them during the lease; after it they are due again.
+	// TakeDeliveries leases at most limit due deliveries of the webhook, the longest due first. No
+	// other caller gets them before the lease ends. Then they are due again.
 	TakeDeliveries(ctx context.Context, webhook string, lease time.Duration, limit int) ([]Delivery,
 		error)
-	// SettleDelivery records the result of a try, and reports whether the caller still had the
+	// SettleDelivery records the result of a try. It reports whether the caller still had the
 	// lease.
 	SettleDelivery(ctx context.Context, s Settlement) (bool, error)
 	// UndeliveredHooks returns deliveries that have failed so far or were given up, the youngest
 	// first.
 	UndeliveredHooks(ctx context.Context, f UndeliveredFilter) ([]Undelivered, error)
-	// DeliverAgain makes a delivery due at once, even if it was given up, and starts a new series
-	// of tries. It is an action like those of Actions. It returns ErrNotFound if the delivery does
-	// not exist, was delivered, or is older than DeliveryRetention.
+	// DeliverAgain makes a failed delivery due at once, even if it was given up. It is an action.
+	// It returns ErrNotFound if the delivery does not exist, was delivered, or is older than
+	// DeliveryRetention.
 	DeliverAgain(ctx context.Context, action Action, delivery uuid.UUID) (Undelivered, error)
 	// ForgetDeliveries deletes deliveries that are older than DeliveryRetention.
 	ForgetDeliveries(ctx context.Context) error
 }
 
-// SortedHooks returns the hooks sorted, each once.
-func SortedHooks(hooks []jobs.Hook) []jobs.Hook {
+// sortedHooks returns the hooks sorted, each once.
+func sortedHooks(hooks []jobs.Hook) []jobs.Hook {
 	sorted := slices.SortedFunc(slices.Values(hooks), func(a, b jobs.Hook) int {
 		return cmp.Or(strings.Compare(a.Webhook, b.Webhook),
 			strings.Compare(string(a.State), string(b.State)))

@@ -17,7 +17,7 @@ func TestHashDependsOnHooks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(d.Hooks, SortedHooks(hooks)) {
+		if !slices.Equal(d.Hooks, sortedHooks(hooks)) {
 			t.Errorf("hooks %v, want %v", d.Hooks, hooks)
 		}
 		return d.Hash

@@ -14,11 +14,11 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/runes"
 )
 
-// ErrBadInput is wrapped by every error about invalid operator input: too long, not plain text, or
-// missing. A *BadInputError has the details.
+// ErrBadInput says that input of an operator is missing, too long or not plain text. A
+// *BadInputError has the details.
 var ErrBadInput = errors.New("bad input")
 
-// BadInputError says which input of an operator is invalid, and why.
+// BadInputError says which input is invalid, and why.
 type BadInputError struct {
 	Field   string // "actor", "reason", "key", "job", …
 	Problem string // what was found and what is expected
@@ -30,14 +30,14 @@ func (e *BadInputError) Error() string { return e.Field + ": " + e.Problem }
 // Unwrap returns ErrBadInput.
 func (e *BadInputError) Unwrap() error { return ErrBadInput }
 
-// Limits of operator input, in bytes.
+// Limits of input of operators, in bytes.
 const (
 	MaxNameBytes   = 200       // of actors, keys, jobs, groups and replicas
 	MaxReasonBytes = 500       // of an action's reason
 	MaxTextBytes   = 256 << 10 // of a spec, and of trigger params
 )
 
-// Check returns a *BadInputError if the store cannot record the action.
+// Check returns a *BadInputError if the action is invalid.
 func (a Action) Check() error {
 	if !slices.Contains([]string{"page", "api", "cli", "go"}, a.Via) {
 		return &BadInputError{"via",
@@ -80,8 +80,7 @@ func (r TriggerRequest) Check() error {
 	return checkObject("params", r.Params)
 }
 
-// Check returns a *BadInputError if the store cannot record the spec. It does not check the job
-// that the spec describes.
+// Check returns a *BadInputError if the spec is invalid. It does not check the job in Text.
 func (s Spec) Check() error {
 	if s.Version < 0 {
 		return &BadInputError{"version",
@@ -104,7 +103,7 @@ func (r ReleaseRequest) Check() error {
 	return nil
 }
 
-// Check returns a *BadInputError if no entry of the audit log can match the filter.
+// Check returns a *BadInputError if the filter is invalid.
 func (f AuditFilter) Check() error {
 	return errors.Join(
 		checkText("actor", f.Actor, 0, MaxNameBytes),
@@ -202,16 +201,16 @@ func hexOf(digits []byte) int {
 	return number
 }
 
-// SameParams reports whether two trigger params are equal. The order of keys and white space do not
-// matter, and nil equals {}.
+// SameParams reports whether two trigger params are equal. The order of keys does not matter, and
+// nil equals {}.
 func SameParams(a, b json.RawMessage) bool {
 	first, err := canonical(a)
 	second, other := canonical(b)
 	return err == nil && other == nil && reflect.DeepEqual(first, second)
 }
 
-// Conflict returns an error that wraps ErrConflict: the spec differs from the version that the
-// caller has seen.
+// Conflict returns an ErrConflict which says that the spec differs from the version that the caller
+// has seen.
 func (s Spec) Conflict(seen int64) error {
 	what := fmt.Sprintf("was changed to version %d", s.Version)
 	switch {

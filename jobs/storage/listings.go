@@ -10,23 +10,23 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// JobFilter narrows the list of jobs. Zero fields do not filter.
+// JobFilter narrows a list of jobs. Zero fields do not filter.
 type JobFilter struct {
-	Names  []string // only jobs with these names, at most MaxBatch; nil: any
-	Text   string   // part of its name or its description; upper and lower case are equal
+	Names  []string // only these jobs, at most MaxBatch
+	Text   string   // part of the name or the description; ignores case
 	Group  string
 	Source Source
-	// State selects jobs by their runs. For Waiting and Running the job has such a run. For final
-	// states the job's last ended run has the state.
+	// State selects jobs that have a waiting or a running run. A final state selects jobs whose
+	// last ended run has this state.
 	State jobs.State
-	// Paused selects jobs that are paused, or that are not.
+	// Paused selects jobs that are paused, or the others.
 	Paused *bool
 	After  string // the page after this name
-	Before string // the page before this name; with After: between them
+	Before string // the page before this name; with After: between both
 	Limit  int    // 1 to MaxBatch; 0 means 100
 }
 
-// PageSize returns the size of a page whose filter has that limit: 100 for 0, and at most MaxBatch.
+// PageSize returns the size of a page for a limit: 100 for 0, and at most MaxBatch.
 func PageSize(limit int) int {
 	if limit <= 0 {
 		return 100
@@ -34,13 +34,13 @@ func PageSize(limit int) int {
 	return min(limit, MaxBatch)
 }
 
-// Group is a group of jobs.
+// Group is a group, with its number of jobs.
 type Group struct {
 	Name string `json:"group"`
 	Jobs int    `json:"jobs"`
 }
 
-// Outcome is the summary of a run, for lists and charts of many runs.
+// Outcome is a run without details, for lists and charts.
 type Outcome struct {
 	Run         uuid.UUID   `json:"run"`
 	ScheduledAt time.Time   `json:"scheduled_at"`
@@ -51,52 +51,47 @@ type Outcome struct {
 	RetryWaits  []RetryWait `json:"retry_waits,omitempty"` // the oldest first, at most 32
 }
 
-// Took returns the time of all attempts of the run, without the waits between them. It returns
-// false if the run has not started or not ended.
+// Took returns the time of all attempts, without the waits between them. It returns false if the
+// run has not started or not ended.
 func (o Outcome) Took() (time.Duration, bool) {
-	return ExecutedIn(o.StartedAt, o.FinishedAt, o.RetryWaits)
+	return executedIn(o.StartedAt, o.FinishedAt, o.RetryWaits)
 }
 
-// Tally counts the runs of a job that ended with one state and one reason.
+// Tally counts the runs of a job that ended with one state and reason.
 type Tally struct {
 	Job    string      `json:"job"`
 	State  jobs.State  `json:"state"`
 	Reason jobs.Reason `json:"reason,omitempty"`
 	Runs   int         `json:"runs"`
-	Last   time.Time   `json:"last"` // when the youngest of them was created
+	Last   time.Time   `json:"last"` // creation of the youngest of them
 }
 
-// MaxTallied is the most rows that a store counts, the youngest first: the runs of each state for
-// Tallies, the runs of the job for JobTallies, and the waits for WaitSummaries. Older rows are not
-// counted.
+// MaxTallied is the maximum number of rows that a store counts, the youngest first. It applies to
+// each state in Tallies, and to each call of JobTallies and WaitSummaries.
 const MaxTallied = 100_000
 
-// Listings answers questions about many jobs and runs. The time of each answer does not grow with
-// the length of the history. Its methods change nothing.
+// Listings reads many jobs and runs. The time of a call does not grow with the history.
 type Listings interface {
-	// ListJobs returns jobs by name, each with its last run that ended.
+	// ListJobs returns jobs, sorted by name.
 	ListJobs(ctx context.Context, f JobFilter) ([]JobView, error)
-	// Job returns one job with its last run that ended, or ErrNotFound.
+	// Job returns one job, or ErrNotFound.
 	Job(ctx context.Context, name string) (JobView, error)
-	// Groups returns the groups of all jobs, by name.
+	// Groups returns all groups, sorted by name.
 	Groups(ctx context.Context) ([]Group, error)
-	// Resources returns the resources of the active definitions, each once, by key, without the
-	// names of the jobs.
+	// Resources returns the resources of the active definitions, sorted by key, without the names
+	// of jobs.
 	Resources(ctx context.Context) ([]locking.Resource, error)
-	// Outcomes returns the last runs of each of the jobs, at most n of each, the youngest first. It
-	// leaves out the runs of backfills, which say nothing about current work. Names are at most
-	// MaxBatch.
+	// Outcomes returns the last n runs of each job, the youngest first, without runs of backfills.
+	// There are at most MaxBatch names.
 	Outcomes(ctx context.Context, names []string, n int) (map[string][]Outcome, error)
-	// Tallies counts the ended runs that did not succeed and were created since then, by job, state
-	// and reason, in no order. If a state has more than MaxTallied runs, it counts the youngest.
+	// Tallies counts the ended runs that did not succeed and were created at since or later.
 	Tallies(ctx context.Context, since time.Time) ([]Tally, error)
-	// JobTallies counts the ended runs of the job created since then, at most the youngest
-	// MaxTallied, by state and reason.
+	// JobTallies counts the ended runs of the job that were created at since or later.
 	JobTallies(ctx context.Context, job string, since time.Time) ([]Tally, error)
-	// FiringRuns returns the runs of a firing, in the order of its recoveries. It ignores
-	// f.Recovery and f.KeyActor: the runs of all actors with the key are included.
+	// FiringRuns returns the runs of a firing, sorted by Recovery. It ignores the fields Recovery
+	// and KeyActor of the argument.
 	FiringRuns(ctx context.Context, f Firing) ([]Record, error)
-	// RunsBetween returns the runs without output whose ids are between first and last, which are
-	// included. It returns them by id, at most limit of them: 1 to MaxBatch.
+	// RunsBetween returns runs whose ids are from first to last, both included. It returns them
+	// sorted by id, without output, at most limit: 1 to MaxBatch.
 	RunsBetween(ctx context.Context, first, last uuid.UUID, limit int) ([]Record, error)
 }

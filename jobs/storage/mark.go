@@ -2,7 +2,7 @@ package storage
 
 import "context"
 
-// Topic is a part of the store's data whose changes a client can watch.
+// Topic is a part of the store's data that open pages show.
 type Topic string
 
 // The topics.
@@ -15,20 +15,21 @@ const (
 	TopicWebhooks Topic = "webhooks" // deliveries
 )
 
-// Topics lists all topics.
+// Topics returns all topics.
 func Topics() []Topic {
 	return []Topic{TopicRuns, TopicLocks, TopicJobs, TopicReplicas, TopicAudit, TopicWebhooks}
 }
 
-// Marks holds a mark per topic. The mark of a topic changes when its data change. Marks have no
-// other meaning, and every replica reads the same ones.
+// Marks holds a mark for each topic. A mark is a text that changes when the data of its topic
+// change. All replicas read the same marks.
 type Marks map[Topic]string
 
-// Marked is a store that returns marks.
+// Marked returns marks.
 type Marked interface {
-	// Marks returns a mark for each topic. Each replica with an open page calls it once a second,
-	// so it must cost little, even with a long history. It may miss a change of a run whose state
-	// stays the same, such as a new blocker. It may also miss changes among more than 10,000
-	// waiting runs or more than 1,000 open deliveries.
+	// Marks returns a mark for each topic. Replicas with open pages call it once a second, so it
+	// must cost little. It may miss these changes:
+	//
+	//   - a run whose state stays the same, for example with a new blocker
+	//   - changes among more than 10,000 waiting runs or more than 1,000 open deliveries
 	Marks(ctx context.Context) (Marks, error)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Pause prevents the scheduled firings and the backfills of its target from starting runs. Triggers
-// with EvenPaused start anyway. Running runs continue, with their further attempts.
+// Pause prevents scheduled firings and backfills of its target from starting runs. Running runs
+// continue, and get their further attempts.
 type Pause struct {
 	ID        uuid.UUID  `json:"id"`
 	Target    Target     `json:"target"`
@@ -31,7 +31,7 @@ func (p Pause) Covers(job, group string) bool {
 	}
 }
 
-// Target is the scope of a pause.
+// Target is what a pause applies to.
 type Target struct {
 	Kind TargetKind `json:"kind"`
 	Name string     `json:"name,omitempty"` // of the job or the group

@@ -10,23 +10,22 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 )
 
-// Record is one run as the history shows it.
+// Record is a run in the history.
 type Record struct {
-	ID          uuid.UUID `json:"id"`
-	Job         string    `json:"job"`
-	ScheduledAt time.Time `json:"scheduled_at"`
-	Key         string    `json:"key,omitempty"` // of a trigger or a backfill
-	// KeyActor is the actor who chose the key of a trigger: each actor has keys of its own.
-	KeyActor string     `json:"key_actor,omitempty"`
-	State    jobs.State `json:"state"`
-	Recovery int        `json:"recovery"`
+	ID          uuid.UUID  `json:"id"`
+	Job         string     `json:"job"`
+	ScheduledAt time.Time  `json:"scheduled_at"`
+	Key         string     `json:"key,omitempty"`       // of a trigger or a backfill
+	KeyActor    string     `json:"key_actor,omitempty"` // the actor of the trigger
+	State       jobs.State `json:"state"`
+	Recovery    int        `json:"recovery"`
 	// 0 until it has started; then the current, last or next attempt
 	Attempt   int        `json:"attempt"`
 	Replica   string     `json:"replica,omitempty"`
 	Token     jobs.Token `json:"token,omitempty"` // of its last claim
 	CreatedAt time.Time  `json:"created_at"`
-	// of a waiting run: decides which waiter is older; in the future if the run was triggered for
-	// a later time
+	// of a waiting run: decides which waiter is older; in the future if the run was triggered for a
+	// later time
 	WaitSince time.Time `json:"waiting_since,omitzero"`
 	// of a triggered run with a limit: when it must have begun
 	StartBy    *time.Time    `json:"start_by,omitempty"`
@@ -37,26 +36,26 @@ type Record struct {
 	Detail     string        `json:"detail,omitempty"` // the reason in words
 	BlockedBy  *jobs.Blocker `json:"blocked_by,omitempty"`
 	Error      string        `json:"error,omitempty"`
-	// before it started; nil if it had no blocker
+	// its last blocker before it started
 	Waited *Wait `json:"waited,omitempty"`
 	// Backfill is the backfill that added the run; zero for other runs.
 	Backfill uuid.UUID `json:"backfill,omitzero"`
-	// Params are the trigger params, if there are any.
+	// Params are the trigger params.
 	Params json.RawMessage `json:"params,omitempty"`
-	// Output is that of the current or last attempt; only if one run is read. See RunAttempts for
+	// Output is that of the current or last attempt; only if one run is read. RunAttempts has
 	// earlier ones.
 	Output string `json:"output,omitempty"`
 	// Result is the result of the last attempt that set one; only if one run is read.
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// Took returns the time of all attempts of the run, without the waits between them. It returns
-// false if the run has not started or not ended.
+// Took returns the time of all attempts, without the waits between them. It returns false if the
+// run has not started or not ended.
 func (r Record) Took() (time.Duration, bool) {
-	return ExecutedIn(r.StartedAt, r.FinishedAt, r.RetryWaits)
+	return executedIn(r.StartedAt, r.FinishedAt, r.RetryWaits)
 }
 
-// StartsLater reports whether the run was triggered for a scheduled time that is later than now.
+// StartsLater reports whether the run was triggered for a scheduled time after now.
 func (r Record) StartsLater(now time.Time) bool {
 	return r.State == jobs.Waiting && r.Key != "" && r.WaitSince.After(now)
 }

@@ -5,18 +5,17 @@ import (
 	"time"
 )
 
-// RetryWait is the time between two attempts of a run. The run has no claim then.
+// RetryWait is the time between two attempts of a run.
 type RetryWait struct {
 	From  time.Time  `json:"from"`
 	Until *time.Time `json:"until,omitempty"` // nil until the next attempt
 }
 
-// MaxRetryWaits is the maximum number of waits that a store keeps for a run. See EndRetryWait.
+// MaxRetryWaits is the maximum number of waits that a store keeps for a run.
 const MaxRetryWaits = 32
 
-// EndRetryWait returns the waits with the last one ended at that time, if it had not ended. It does
-// not change its arguments. If there are more than MaxRetryWaits, it joins the two oldest to one
-// wait, which is as long as both together.
+// EndRetryWait returns the waits, with the last one ended at that time unless it had ended. If
+// there are more than MaxRetryWaits, it joins the two oldest to a wait of their total length.
 func EndRetryWait(waits []RetryWait, at time.Time) []RetryWait {
 	n := len(waits)
 	if n == 0 || waits[n-1].Until != nil {
@@ -31,7 +30,7 @@ func EndRetryWait(waits []RetryWait, at time.Time) []RetryWait {
 	return waits
 }
 
-// NewRetryWaits returns waits from alternating times of begin and end.
+// NewRetryWaits returns waits from times that alternate between begin and end.
 func NewRetryWaits(times []time.Time) []RetryWait {
 	var waits []RetryWait
 	for pair := range slices.Chunk(times, 2) {
@@ -58,8 +57,8 @@ func Executed(started, ended time.Time, waits []RetryWait) time.Duration {
 	return executed
 }
 
-// ExecutedIn is Executed for a run that has started and ended; false for others.
-func ExecutedIn(started, finished *time.Time, waits []RetryWait) (time.Duration, bool) {
+// executedIn is Executed for a run that has started and ended. It returns false for others.
+func executedIn(started, finished *time.Time, waits []RetryWait) (time.Duration, bool) {
 	if started == nil || finished == nil {
 		return 0, false
 	}

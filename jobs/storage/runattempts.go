@@ -15,30 +15,28 @@ import (
 // ones.
 const MaxRunAttempts = 100
 
-// RunAttempts reads the attempts of a run, except its last one. If a call of Finish ends an attempt
-// and another one follows, it adds the ended attempt. So a run has none until its first retry. The
-// last attempt is always in the Record of the run: see Record.LastAttempt. The attempts are deleted
-// with the run.
+// RunAttempts reads the attempts of a run that another attempt followed. Record.LastAttempt returns
+// the last attempt.
 type RunAttempts interface {
-	// RunAttempts returns the attempts of a run without output, the oldest first, at most
-	// MaxRunAttempts. It returns none for an unknown run.
+	// RunAttempts returns the attempts without output, the oldest first, at most MaxRunAttempts. It
+	// returns none for an unknown run.
 	RunAttempts(ctx context.Context, run uuid.UUID) ([]RunAttempt, error)
-	// RunAttempt returns one of these attempts with its output, or ErrNotFound.
+	// RunAttempt returns one attempt with its output, or ErrNotFound.
 	RunAttempt(ctx context.Context, run uuid.UUID, attempt int) (RunAttempt, error)
 }
 
 // RunAttempt is one attempt of a run.
 type RunAttempt struct {
-	Attempt int `json:"attempt"` // 1 for the first
-	// State is how the attempt ended: failed or timed_out if another one follows. That of the last
-	// attempt is the state of the run.
+	Attempt int `json:"attempt"` // from 1
+	// State is how the attempt ended. If another attempt follows, it is failed or timed_out. The
+	// last attempt has the state of the run.
 	State   jobs.State  `json:"state"`
 	Reason  jobs.Reason `json:"reason,omitempty"`
 	Detail  string      `json:"detail,omitempty"` // the reason in words
 	Error   string      `json:"error,omitempty"`
 	Replica string      `json:"replica,omitempty"`
 	Token   jobs.Token  `json:"token,omitempty"`
-	// StartedAt is nil if the attempt has not started, or was cancelled before it did.
+	// StartedAt is nil if the attempt has not started.
 	StartedAt  *time.Time `json:"started_at,omitempty"`
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 	Output     string     `json:"output,omitempty"` // only if one attempt is read
@@ -52,8 +50,8 @@ func (a RunAttempt) Took() (time.Duration, bool) {
 	return a.FinishedAt.Sub(*a.StartedAt), true
 }
 
-// AttemptsOf returns all attempts of a run that the store has, without output and the oldest first.
-// The last one is that of LastAttempt. It returns none for a run that has not started.
+// AttemptsOf returns all attempts of a run that the store has, without output, the oldest first. It
+// returns none for a run that has not started.
 func AttemptsOf(ctx context.Context, store RunAttempts, run Record) ([]RunAttempt, error) {
 	last, started := run.LastAttempt()
 	if !started {
@@ -74,19 +72,18 @@ func AttemptsOf(ctx context.Context, store RunAttempts, run Record) ([]RunAttemp
 	return append(attempts, last), nil
 }
 
-// AttemptEnd says how an attempt ended, if another attempt follows it. The zero value says that it
-// failed.
+// AttemptEnd says how an attempt ended that another attempt follows.
 type AttemptEnd struct {
-	State  jobs.State // failed or timed_out; "" means failed
+	State  jobs.State // Failed or TimedOut; "" means Failed
 	Reason jobs.Reason
 	Detail string
 }
 
-// EndState returns the state, or its default.
+// EndState returns State, or Failed for "".
 func (e AttemptEnd) EndState() jobs.State { return cmp.Or(e.State, jobs.Failed) }
 
-// LastAttempt returns the current, last or next attempt of the run, with its output if the record
-// has it. It returns false for a run that has not started.
+// LastAttempt returns the current, last or next attempt of the run. It returns false for a run that
+// has not started.
 func (r Record) LastAttempt() (RunAttempt, bool) {
 	if r.StartedAt == nil {
 		return RunAttempt{}, false

@@ -10,54 +10,50 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// JobProgress holds what the earlier runs of a job leave for the next one.
+// JobProgress holds what the runs of a job leave for later runs.
 type JobProgress interface {
-	// Saved returns the state that the job's runs saved last, or nil. It does not check whether the
-	// job exists.
+	// Saved returns the state that the job's runs saved last; nil if there is none.
 	Saved(ctx context.Context, job string) (json.RawMessage, error)
-	// PreviousSuccess returns the latest scheduled time of a successful run of the job, among the
-	// times earlier than the argument; zero if there is none. Runs with trigger params do not
-	// count, because they did other work. It remembers runs that were deleted from the history.
+	// PreviousSuccess returns the latest scheduled time earlier than before whose run succeeded;
+	// zero if there is none. Runs with trigger params do not count. Runs that were deleted from the
+	// history count.
 	PreviousSuccess(ctx context.Context, job string, before time.Time) (time.Time, error)
 }
 
-// RunStore has the methods with which a run uses the database of its fenced transactions. This
-// database is the store or, if the job names one, a database of the section databases. The value is
-// never a wrapper of a store, such as the one that records metrics, because packages postgres and
-// sqlite assert its type.
+// RunStore gives a run access to the database of its fenced transactions: the store, or a database
+// of the section databases. No other type may wrap it, because packages postgres and sqlite assert
+// its type.
 type RunStore interface {
 	JobProgress
-	// InTx runs fn in a fenced transaction of the run: see [jobs.Run.InTx].
+	// InTx implements [jobs.Run.InTx].
 	InTx(ctx context.Context, run *jobs.Run, fn func(tx jobs.Tx) error) error
-	// CompleteInTx is InTx that also records the run as succeeded: see [jobs.Run.CompleteInTx].
+	// CompleteInTx implements [jobs.Run.CompleteInTx].
 	CompleteInTx(ctx context.Context, run *jobs.Run, fn func(tx jobs.Tx) error) error
-	// RunStatements runs the statements in one transaction. The transaction begins with the fence
-	// check on the run's claim and ends by recording the run as succeeded. It returns the affected
-	// rows of each statement, and sets them as the run's result, as RowsAffected. It returns
-	// ErrSuperseded if the claim is gone, and refuses statements that would end the transaction.
+	// RunStatements executes the statements in one fenced transaction, which also records the run
+	// as succeeded. It returns the affected rows of each statement, which become the run's result
+	// as RowsAffected. It returns ErrSuperseded if the claim is gone. It refuses statements that
+	// would end the transaction.
 	RunStatements(ctx context.Context, run *jobs.Run,
 		statements []Statement) (rows []int64, err error)
 }
 
-// TestRuns are the runs of a test. The stores for tests in packages postgres and sqlite call it,
-// and package holdfasttest implements it.
+// TestRuns are the runs of a test. Package holdfasttest implements it for the test stores of
+// packages postgres and sqlite.
 type TestRuns interface {
 	JobProgress
-	// CheckClaim returns an error that wraps ErrSuperseded if the run has lost its claim.
+	// CheckClaim returns an error that wraps ErrSuperseded if the claim of the run is gone.
 	CheckClaim(run *jobs.Run) error
-	// Committed counts a fenced transaction of the run that has committed. Saved is the state that
-	// the transaction saved, or nil.
+	// Committed counts a fenced transaction of the run, with the state that it saved, or nil.
 	Committed(run *jobs.Run, saved json.RawMessage)
-	// CommittedBefore reports whether an earlier attempt has committed the run's own transaction.
-	// Then it is not executed again.
+	// CommittedBefore reports whether an earlier attempt has committed the run's own transaction,
+	// which must not be executed again.
 	CommittedBefore(run *jobs.Run) (bool, error)
 	// Complete is called after the run's own transaction has committed. If that transaction ends
-	// the run, it records the run as succeeded.
+	// the run, Complete records the run as succeeded.
 	Complete(ctx context.Context, run *jobs.Run) error
 }
 
-// Attempt is the part of a run that its handler does not see. Its methods and fields are for the
-// engine and the stores of this module.
+// Attempt is what the engine and the stores know of a run, and its handler does not.
 type Attempt = attempt.Attempt[*jobs.Run, jobs.Tx]
 
 // Statement is one SQL statement and its arguments.
@@ -66,12 +62,11 @@ type Statement = attempt.Statement
 // NamedArg is an argument with a name.
 type NamedArg = attempt.NamedArg
 
-// Lock is a name that a run locks.
+// Lock is a name that a run locks, in another database than the store.
 type Lock = attempt.Lock
 
-// LocksOf returns the exclusive and the shared requests, which fences outside of the store check.
-// It leaves out requests for slots: several runs with different tokens may hold slots of a resource
-// at the same time.
+// LocksOf returns the exclusive and shared requests. Fences of other databases do not check
+// requests for slots.
 func LocksOf(requests []locking.Request) []Lock {
 	var locks []Lock
 	for _, r := range requests {

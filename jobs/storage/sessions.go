@@ -9,70 +9,64 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// Sessions registers replicas and their definitions.
+// Sessions holds the sessions of replicas, and the definitions that each session has.
 type Sessions interface {
-	// Open registers the session. It is live for its TTL from now.
+	// Open registers a session, which is live for its TTL from now.
 	Open(ctx context.Context, s Session) error
-	// Heartbeat renews a live session, whose TTL counts again from now, or returns ErrSessionLost.
-	// The status replaces the previous one.
+	// Heartbeat renews the session for its TTL from now, and replaces its status. It returns
+	// ErrSessionLost if the session is not live.
 	Heartbeat(ctx context.Context, session uuid.UUID, v ReplicaStatus) (HeartbeatReply, error)
-	// End ends the session. Its waiting runs can be adopted at once. Remaining claims are swept as
-	// if the session had expired. A second transaction removes its definitions, so that they can no
-	// longer be active. If that fails, the next sweep removes them.
+	// End ends the session. Other sessions can adopt its waiting runs at once. The next sweep
+	// handles its claims as those of an expired session. A second transaction removes its
+	// definitions. If that fails, the next sweep removes them.
 	End(ctx context.Context, session uuid.UUID) error
 	// LiveSessions implements locking.Sessions.
 	LiveSessions(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error)
-	// Register adds definitions to those that the session has already. Each definition of a call
-	// belongs to a different job, and replaces the one that the session has of that job. Register
-	// returns the version of each definition, by name, or ErrSessionLost if the session is not
-	// live. A call with more than MaxBatch definitions may use a transaction per MaxBatch.
+	// Register adds definitions to the session, each of another job. A definition replaces that of
+	// the same job. Register returns the version of each definition by name, or ErrSessionLost if
+	// the session is not live. It may use one transaction for each MaxBatch definitions.
 	//
-	// Name and hash identify a definition. A new one gets the job's next version, for good. A
-	// changed description is stored without a new version. The active definition is the newest
-	// version that a live session has, or the previous active one if no live session has any. A
-	// session that has expired may count until it is swept.
+	// The store identifies a definition by its name and hash. It gives a new one the next version
+	// of the job, for good. A definition with only another description keeps its version. See
+	// ActiveDefinition for what becomes active.
 	//
-	// If no replica had the job for longer than MaxAbsence while another session was live, the job
-	// counts as new: its scheduled times count from now.
+	// A job returns after an absence of more than MaxAbsence as a new job: its cursor moves to the
+	// present.
 	Register(ctx context.Context, session uuid.UUID, definitions []Definition) (map[string]int64,
 		error)
-	// Withdraw removes jobs from the session, and sets the Table of its replica's configuration.
-	// The active definitions of the jobs are then decided as at the end of a session: the newest
-	// version of another live session, or the previous active one if there is none. It does nothing
-	// for a session that has ended. The removal and the change of Table may be separate
-	// transactions.
+	// Withdraw removes the definitions of the jobs from the session, and sets the Table of the
+	// session. It may use several transactions. It does nothing if the session has ended.
 	Withdraw(ctx context.Context, session uuid.UUID, table string, jobs []string) error
 	// Versions returns the active definition of every job, by name.
 	Versions(ctx context.Context) (map[string]ActiveDefinition, error)
 }
 
-// Session says that a replica is alive. The store keeps it.
+// Session is the record that a replica is alive.
 type Session struct {
-	ID      uuid.UUID // made by the replica, new for each session
-	Replica string    // unique among live replicas by configuration; not enforced
+	ID      uuid.UUID // made by the replica
+	Replica string    // the name, unique among live replicas by configuration; not checked
 	Version string    // of the binary
 	TTL     time.Duration
-	// Succeeds says that earlier sessions of the replica's name must expire at once: the name is
-	// configured, and its process has just started.
+	// Succeeds says that earlier sessions with the same Replica expire at once. A replica with a
+	// configured name sets it at its start.
 	Succeeds bool
-	// LockServers identifies the replica's list of memcached servers; "" if it is unknown.
+	// LockServers identifies the replica's list of memcached servers; "" if unknown.
 	LockServers string
-	// Table identifies the cron table of the replica's configuration; "" is not compared.
+	// Table identifies the cron table in the replica's configuration; "" is not compared.
 	Table string
 }
 
-// ReplicaStatus is the status that a replica sends with each heartbeat.
+// ReplicaStatus is what a replica tells with each heartbeat.
 type ReplicaStatus struct {
-	// ClockOffset is how far the store's clock is ahead of the replica's wall clock; nil before the
-	// first measurement.
+	// ClockOffset is the store's clock minus the replica's clock; nil before the first measurement.
 	ClockOffset *time.Duration
 	Workers     int
 	Busy        int             // of the workers
-	NotReady    string          // why the live replica cannot start runs; "" if it can
+	NotReady    string          // why the replica cannot start runs; "" if it can
 	Databases   []DatabaseState // of jobs, by name
 }
 
-// OffsetMilliseconds returns the clock offset in milliseconds; nil if it is unknown.
+// OffsetMilliseconds returns ClockOffset in milliseconds; nil if it is unknown.
 func (v ReplicaStatus) OffsetMilliseconds() *int64 {
 	if v.ClockOffset == nil {
 		return nil
@@ -81,13 +75,13 @@ func (v ReplicaStatus) OffsetMilliseconds() *int64 {
 	return &ms
 }
 
-// HeartbeatReply is the answer to a heartbeat.
+// HeartbeatReply answers a heartbeat.
 type HeartbeatReply struct {
 	Now    time.Time                // the store's clock
-	Claims map[jobs.Token]uuid.UUID // every claim of the session, with its run
-	// Now was read between SentAt and AnsweredAt. They are times of this process's clock, with
-	// monotonic readings: before and after the statement, without the wait for a connection. If
-	// they are zero, the caller uses the times of the whole call.
+	Claims map[jobs.Token]uuid.UUID // all claims of the session, with their runs
+	// Now was read between SentAt and AnsweredAt, which are times of this process with monotonic
+	// readings. They leave out the wait for a connection. If they are zero, the caller uses the
+	// times of its call.
 	SentAt, AnsweredAt time.Time
-	Definitions        int64 // grows when another definition of a job becomes active
+	Definitions        int64 // grows when another definition becomes active
 }

@@ -9,34 +9,34 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Errors of stores. Each store translates its own errors to these.
+// Errors of stores.
 var (
-	// ErrSessionLost says that the session has ended or expired. It never revives; a replica opens
-	// a new one.
+	// ErrSessionLost says that the session has ended or expired. The replica must open a new one.
 	ErrSessionLost = locking.ErrSessionLost
 	// ErrUnavailable says that the store did not answer.
 	ErrUnavailable = errors.New("store is unavailable")
 	// ErrRowHeld says that an open transaction held a row that the call needs, for longer than the
-	// store's lock timeout. It wraps ErrUnavailable. The whole call fails. Those of its requests
-	// that do not need the row may succeed in another call at once.
+	// store's lock timeout. The whole call failed. Its requests that do not need the row may
+	// succeed in another call. ErrRowHeld wraps ErrUnavailable.
 	ErrRowHeld = fmt.Errorf("%w: an open transaction holds a row", ErrUnavailable)
 	// ErrNotFound says that the store has no such job, run or other object.
 	ErrNotFound = errors.New("not found")
-	// ErrSuperseded says that the claim of a run is gone: nothing that the run still does may take
-	// effect.
+	// ErrSuperseded says that the claim of the run is gone. The run can commit nothing more.
 	ErrSuperseded = locking.ErrSuperseded
 	// ErrCommitted says that an earlier attempt or run of the firing has committed the work in
-	// another database. An attempt whose handler returns it has succeeded: see fence.ErrCommitted.
+	// another database: see fence.ErrCommitted. An attempt whose handler returns it has succeeded.
 	ErrCommitted = errors.New("an earlier attempt has committed this transaction")
 )
 
-// MaxBatch is the largest number of requests in a batch, and the largest page of a list.
+// MaxBatch is the maximum number of requests in one call, and of elements in a page of a list.
 const MaxBatch = 1000
 
-// Store holds the sessions, firings and history of a cluster, and decides who runs. Every method
-// may be called concurrently and is one transaction, unless its comment says otherwise. A method
-// that returns an error may have taken effect. It may be called again with the same arguments, and
-// then returns the same outcome.
+// Store holds the sessions, firings and history of a cluster. It decides which runs start and
+// commit.
+//
+// Each call is one transaction, unless its comment says otherwise. A call that returned an error
+// may have taken effect. The caller may repeat it with the same arguments. For an action this needs
+// a key: see Action.Key.
 type Store interface {
 	Sessions
 	Firings

@@ -12,42 +12,38 @@ import (
 // TriggerRequest requests a run by hand.
 type TriggerRequest struct {
 	Job string
-	// Key is the key of the run and makes the request idempotent. Each actor has keys of its own
-	// for each job. The same key with the same params and the same At or Delay returns the same
-	// run. Otherwise it returns ErrKeyUsed. A run that ended as Skipped leaves its key free. ""
-	// generates a key.
+	// Key makes the request idempotent; "" generates a key. Each actor has its own keys for each
+	// job. A repeated key returns its run if Params and the time are the same, and otherwise
+	// ErrKeyUsed. A run that ended as Skipped frees its key.
 	Key string
-	// Params override the job's own params, key by key; nil: the job's own. The caller has checked
-	// them against the handler's type.
+	// Params override the job's own params, key by key. The caller has checked them for the
+	// handler.
 	Params json.RawMessage
 	// EvenPaused starts the run even if its job is paused. Without it the result is a *PausedError.
 	EvenPaused bool
-	// Wait is how long the run may wait before it begins: for a blocker, a replica or a worker. A
-	// run that has not begun by then ends as Skipped.
+	// Wait is how long the run may wait before it begins. After that it ends as Skipped.
 	//
-	// With 0 the trigger returns a *BusyError if another run or lock blocks it. An accepted run
-	// has TriggerGrace to begin. nil: the run waits until its job's deadline. A key that has a run
-	// already returns that run, whatever the Wait.
+	//   - nil: only the job's deadline applies.
+	//   - 0: the trigger returns a *BusyError if another run or lock blocks the run. Otherwise the
+	//     run has TriggerGrace to begin.
+	//   - Other values are at least 1 s.
 	Wait *time.Duration
-	// At is the time at which the run begins to wait for its start, by the store's clock; zero: at
-	// once. It is the scheduled time of the run. Deadline and Wait count from it. If the time has
-	// passed, the run begins to wait at once. Then Wait counts from the trigger, and only the
-	// Deadline counts from At. A pause after the trigger does not hold the run back. A request with
-	// At or Delay cannot have a Wait of 0.
+	// At is the scheduled time of the run; zero: now. The run waits for its start from then on, or
+	// at once if At has passed. Wait counts from the beginning of this wait, and the job's deadline
+	// from At. A pause after the trigger does not hold the run back. A Wait of 0 is refused with At
+	// or Delay.
 	At time.Time
-	// Delay is the time from the trigger to At. It is set instead of At. 0: at once.
+	// Delay is the time from the trigger to the scheduled time. It is set instead of At.
 	Delay time.Duration
 }
 
-// TriggerGrace is how long an accepted trigger with a Wait of 0 may take to begin its run: a
-// replica must adopt it, with a free worker.
+// TriggerGrace is how long a run triggered with a Wait of 0 may take to begin.
 const TriggerGrace = 10 * time.Second
 
 // minTriggerWait is the shortest Wait other than 0: a replica may need that long to adopt the run.
 const minTriggerWait = time.Second
 
-// ErrBusy says that a trigger was refused because something blocks the run. A *BusyError has the
-// blocker.
+// ErrBusy says that another run or lock blocks the run of a trigger. A *BusyError names it.
 var ErrBusy = errors.New("busy")
 
 // BusyError is the refusal of a trigger with a Wait of 0.
@@ -70,7 +66,7 @@ type Triggered struct {
 	Record
 	// Created is false if the key had this run already.
 	Created bool `json:"created"`
-	// WaitsFor is the blocker of the waiting run at the time of the trigger; nil if there was none.
+	// WaitsFor is the blocker of the run at the time of the trigger; nil if there was none.
 	WaitsFor *RunBlocker `json:"waits_for,omitempty"`
 }
 
@@ -80,8 +76,7 @@ type RunBlocker struct {
 	Reason jobs.Reason `json:"reason"`
 }
 
-// Limit returns the longest time from the beginning of the wait (see Begin) to the start of the
-// run; nil if only the deadline of its job applies.
+// Limit returns the longest wait before the run begins; nil if only the job's deadline applies.
 func (r TriggerRequest) Limit() *time.Duration {
 	if r.AtOnce() {
 		return new(TriggerGrace)
@@ -89,8 +84,8 @@ func (r TriggerRequest) Limit() *time.Duration {
 	return r.Wait
 }
 
-// Begin returns the scheduled time of the run, and the time at which the run begins to wait, if the
-// trigger happens at now.
+// Begin returns the scheduled time of the run and the time at which it begins to wait, for a
+// trigger at now.
 func (r TriggerRequest) Begin(now time.Time) (scheduledAt, since time.Time) {
 	scheduledAt = now.Add(r.Delay.Truncate(time.Microsecond))
 	if !r.At.IsZero() {
@@ -102,18 +97,18 @@ func (r TriggerRequest) Begin(now time.Time) (scheduledAt, since time.Time) {
 	return scheduledAt, scheduledAt
 }
 
-// Later reports whether the trigger asks for a start at a later time.
+// Later reports whether At or Delay is set.
 func (r TriggerRequest) Later() bool { return !r.At.IsZero() || r.Delay != 0 }
 
-// SameBegin reports whether r asks for the same time as an earlier trigger. The argument is the run
-// that the earlier trigger added itself, and not a recovery of that run.
+// SameBegin reports whether the request has the same scheduled time as the earlier trigger that
+// added the run. The run must not be a recovery.
 func (r TriggerRequest) SameBegin(added Record) bool {
 	scheduledAt, _ := r.Begin(added.CreatedAt)
 	return scheduledAt.Equal(added.ScheduledAt)
 }
 
-// StartBy returns when a run that waits since that time must have begun; nil if only its job's
-// deadline applies.
+// StartBy returns the time by which a run that waits since the given time must have begun; nil if
+// only the job's deadline applies.
 func (r TriggerRequest) StartBy(at time.Time) *time.Time {
 	if limit := r.Limit(); limit != nil {
 		return new(at.Add(*limit))
@@ -121,14 +116,13 @@ func (r TriggerRequest) StartBy(at time.Time) *time.Time {
 	return nil
 }
 
-// KeyUsed returns an ErrKeyUsed: the actor has used the key for a trigger with other params, or for
-// another time.
+// KeyUsed returns an ErrKeyUsed which names the key.
 func (r TriggerRequest) KeyUsed() error {
 	return fmt.Errorf("key %q of job %s was used with other params or for another time: %w", r.Key,
 		r.Job, ErrKeyUsed)
 }
 
-// AtOnce reports whether the trigger must be refused if something blocks the run.
+// AtOnce reports whether Wait is 0.
 func (r TriggerRequest) AtOnce() bool { return r.Wait != nil && *r.Wait == 0 }
 
 // lastYear is the last year that JSON can write.

@@ -9,10 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// MergeParams merges trigger params over the params of a job, key by key: a key of the trigger
-// replaces that of the job. Values are not merged. Nil is an empty object on either side. It
-// returns a *jobs.ParamsError if one of them is not an object. jobs.Registry.Bind checks whether
-// the handler accepts the result.
+// MergeParams replaces params of a job by those of a trigger, key by key. Nil is an empty object.
+// It returns a *jobs.ParamsError if one of them is not an object.
 func MergeParams(job, trigger json.RawMessage) (json.RawMessage, error) {
 	if noParams(trigger) {
 		return job, nil

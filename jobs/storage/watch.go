@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// WatchLasts is how long a run stays watched after a client has looked at it.
+	// WatchLasts is how long a run stays watched after a call of Watch.
 	WatchLasts = 15 * time.Second
 	// MaxWatchedOutput is how many bytes of the output of a running run are stored: the last ones.
 	MaxWatchedOutput = 16 << 10
@@ -21,14 +21,13 @@ type Output struct {
 	Text  string // valid UTF-8 without NUL, at most MaxWatchedOutput
 }
 
-// Watching shows the output of running runs. If no page of a run is open, its output is stored only
-// when it ends.
+// Watching stores the output of running runs while their pages are open. The output of other runs
+// is stored only at their end.
 type Watching interface {
-	// Watch marks the run as watched for WatchLasts from now. Its replica learns of it with its
-	// ControlState. It writes nothing if at least half of WatchLasts is left of the previous mark,
-	// or if the run is not running.
+	// Watch marks a running run as watched for WatchLasts. Its replica learns of it through
+	// ControlState. If at least half of WatchLasts is left of an earlier call, Watch does nothing.
 	Watch(ctx context.Context, run uuid.UUID) error
-	// SaveOutput stores the output of runs so far, in place of the previous one. It leaves out runs
-	// whose claims are gone or are being given back. The output at the end of a run replaces it.
+	// SaveOutput replaces the output of runs. It leaves out runs whose claims are gone or are being
+	// deleted.
 	SaveOutput(ctx context.Context, outputs []Output) error
 }
