@@ -21,22 +21,22 @@ const (
 	releaseSavepoint = "RELEASE SAVEPOINT holdfast_fence"
 )
 
-// InTx is Check that also records the transaction in the table commits. So the effects of a firing
-// commit at most once: it returns ErrCommitted if an earlier attempt has committed them. A handler
-// that returns this error has succeeded. After any error, roll back.
+// InTx is Check that also adds a row to the table commits. So the effects of a firing commit at
+// most once. InTx returns ErrCommitted if an earlier attempt has committed them. A handler that
+// returns this error has succeeded. After any error, roll back.
 //
-// InTx is for the last transaction of a handler, and the commit should be the last thing that the
-// handler does. StepInTx is for earlier transactions.
+// InTx is for the last transaction of a handler, and its commit should be the last step. StepInTx
+// is for earlier transactions.
 //
 // InTx cannot see how the transaction ends. In MariaDB and MySQL, a statement such as CREATE TABLE
-// or TRUNCATE commits it, and a deadlock (error 1213) rolls all of it back. The statements after
-// that are not fenced. [DoSQL] detects both.
+// commits it, and a deadlock (error 1213) rolls all of it back. Later statements are not fenced.
+// [DoSQL] detects both.
 func InTx(ctx context.Context, run *jobs.Run, tx Tx) error { return StepInTx(ctx, run, tx, "") }
 
-// StepInTx is InTx for a job with several transactions, each with a name of at most 200 bytes. Each
-// step of a firing commits at most once: StepInTx returns ErrStepCommitted if an earlier attempt
-// has committed it. The handler then goes on with the next step. A step after InTx in one attempt
-// gets ErrNotLast.
+// StepInTx is InTx for a job with several transactions. Each step has a name of at most 200 bytes,
+// and commits at most once for each firing. StepInTx returns ErrStepCommitted if an earlier attempt
+// has committed the step. The handler then goes on with the next step. After InTx in the same
+// attempt, StepInTx returns ErrNotLast.
 func StepInTx(ctx context.Context, run *jobs.Run, tx Tx, step string) error {
 	c := newCommit(run, step, 1)
 	err := c.begin(ctx, tx)

@@ -145,7 +145,7 @@ func MySQL() Dialect {
 	}
 }
 
-// Redshift returns the dialect of Amazon Redshift. Its statements follow the manual. They have not
+// Redshift returns the dialect of Amazon Redshift. Its statements follow the manual, but have not
 // been executed on Redshift.
 func Redshift() Dialect {
 	return Dialect{name: "redshift", numbered: true,
@@ -215,10 +215,9 @@ func DialectNamed(name string) (Dialect, error) {
 		strings.Join(names, ", "))
 }
 
-// Name returns the name of the dialect, such as postgres.
 func (d Dialect) Name() string { return d.name }
 
-// SQL returns the statements that [Install] executes, for people who create the tables themselves.
+// SQL returns the statements of [Install], for people who create the tables themselves.
 func (d Dialect) SQL() string {
 	return strings.Join(d.install, ";\n") + ";\n"
 }

@@ -21,25 +21,25 @@ import (
 )
 
 // Do runs fn in a fenced transaction of PostgreSQL and commits it. The effects of fn commit at most
-// once for each firing: if an earlier attempt has committed them, Do returns nil without calling
-// fn. If the reply to the commit is lost, Do finds out whether it took effect. An error of fn rolls
-// back. Do returns storage.ErrSuperseded if a conflicting run with a larger token has committed a
-// fenced transaction.
-//
-// Do returns ErrEnded if fn ends the transaction, and ErrPartial if an earlier attempt did so. For
-// a second transaction in one attempt, use Step: otherwise Do returns ErrStepRepeated.
+// once for each firing. If an earlier attempt has committed them, Do returns nil without calling
+// fn. An error of fn rolls back. Do returns these errors of its own:
+//   - storage.ErrSuperseded if a conflicting run with a larger token has committed a fenced
+//     transaction
+//   - ErrEnded if fn ends the transaction
+//   - ErrPartial if fn ended the transaction in an earlier attempt
+//   - ErrStepRepeated for a second transaction in one attempt, which needs Step
 func Do(ctx context.Context, run *jobs.Run, pool *pgxpool.Pool, fn func(tx pgx.Tx) error) error {
 	return Step(ctx, run, pool, "", fn)
 }
 
-// Step is Do for a job with several transactions. StepInTx describes steps.
+// Step is Do for a job with several transactions: see StepInTx.
 func Step(ctx context.Context, run *jobs.Run, pool *pgxpool.Pool, step string,
 	fn func(tx pgx.Tx) error) error {
 	begin := func(ctx context.Context) (*opened, error) { return beginPgx(ctx, pool, fn) }
 	return fenced(ctx, run, step, begin)
 }
 
-// Transact is Do without a row in commits. So a further attempt calls fn again, as with [Check].
+// Transact is Do without a row in commits: a further attempt calls fn again, as with [Check].
 func Transact(ctx context.Context, run *jobs.Run, pool *pgxpool.Pool,
 	fn func(tx pgx.Tx) error) error {
 	t, err := beginFenced(ctx, run, func(tx Tx) error { return Check(ctx, run, tx) },

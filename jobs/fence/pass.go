@@ -38,8 +38,8 @@ const (
 	limitIdle       = "SELECT set_config('idle_in_transaction_session_timeout', ?, true)"
 )
 
-// IdleLimit is how long the server keeps a fenced transaction open that waits for its client. It
-// holds in PostgreSQL, and for the transactions of DoSQL in MariaDB and MySQL.
+// IdleLimit is how long a fenced transaction may wait for its client before the server ends it. It
+// applies in PostgreSQL, and to DoSQL in MariaDB and MySQL.
 const IdleLimit = time.Minute
 
 // Check makes the pass without a row in commits: the transaction is fenced, and a further attempt
@@ -47,7 +47,7 @@ const IdleLimit = time.Minute
 // storage.ErrSuperseded if a conflicting run with a larger token has committed a fenced
 // transaction. After an error, roll back.
 //
-// In PostgreSQL, Check also limits the statements of the transaction by the deadline of ctx.
+// In PostgreSQL, the deadline of ctx also limits the statements of the transaction.
 func Check(ctx context.Context, run *jobs.Run, tx Tx) error {
 	if err := check(ctx, run, tx); err != nil {
 		return fmt.Errorf("fence check of token %d: %w", run.Token, err)

@@ -14,9 +14,11 @@ import (
 const lastReaders = "SELECT name, max(token) FROM holdfast_fence.readers " +
 	"WHERE cluster = ? GROUP BY name HAVING count(*) > 1"
 
-// Prune deletes what the run's cluster no longer needs: rows of commits that are older than keep,
-// and all rows of readers for a name except the one with the largest token. After keep, no attempt
-// or recovery of the firing may follow, so keep must be longer than the retention of the history.
+// Prune deletes what the run's cluster no longer needs:
+//   - rows of commits that are older than keep. keep must be longer than the retention of the
+//     history, because no attempt or recovery of the firing may follow.
+//   - the rows of readers for a name, except the one with the largest token
+//
 // Use a transaction of its own. The scheduler prunes the databases of its configuration.
 func Prune(ctx context.Context, run *jobs.Run, tx Tx, keep time.Duration) error {
 	return PruneCluster(ctx, run.Internal(attempt.NewKey()).Cluster, tx, keep)

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// Tx is a transaction of a driver. It is a jobs.Tx, but its statements have the placeholders of the
+// Tx is a transaction of a driver. It is a jobs.Tx whose statements have the placeholders of the
 // driver, such as ? with MariaDB and MySQL.
 type Tx struct {
 	jobs.Tx
