@@ -22,12 +22,11 @@ type SpecProblem struct {
 	Message string `json:"message"`
 }
 
-// SpecError holds every mistake in the text of a job.
+// SpecError lists the mistakes in the text of a job.
 type SpecError struct {
 	Problems []SpecProblem
 }
 
-// Error lists the problems, separated by semicolons.
 func (e *SpecError) Error() string {
 	texts := make([]string, len(e.Problems))
 	for i, p := range e.Problems {
@@ -45,13 +44,15 @@ func (o *Operations) Specs(ctx context.Context) ([]storage.Spec, error) {
 }
 
 // AnyVersion stands for the current version of an added job. For PutJob it also stands for 0 if
-// there is no added job of that name.
+// there is none.
 const AnyVersion = -1
 
-// PutJob adds a job, or changes an added one. Text is the job in the form of the configuration, in
-// YAML or JSON. Version is the version that the caller has seen, 0 for a new job, or AnyVersion. Of
-// two concurrent calls one succeeds and the other returns storage.ErrConflict. A *SpecError lists
-// the mistakes in the text. storage.ErrFromConfig says that the configuration has the job.
+// PutJob adds a job, or changes an added one. text is the job in the form of the configuration, in
+// YAML or JSON. version is the version that the caller has seen, 0 for a new job, or AnyVersion.
+// PutJob returns one of these errors:
+//   - a *SpecError, if the text has mistakes
+//   - storage.ErrConflict, if version is not the current one
+//   - storage.ErrFromConfig, if the configuration has the job
 func (o *Operations) PutJob(ctx context.Context, a storage.Action, text []byte,
 	version int64) (storage.Spec, error) {
 	return o.put(ctx, a, "", text, version)
@@ -143,9 +144,9 @@ func (o *Operations) put(ctx context.Context, a storage.Action, name string, tex
 	return put, of("job "+job.Name, err)
 }
 
-// RemoveJob removes an added job. Its running runs continue to their end, its waiting runs are
-// cancelled, and its history stays. Version is as in PutJob. storage.ErrHasDependents says that
-// other added jobs depend on it: they would never be due again.
+// RemoveJob removes an added job. Its running runs continue, its waiting runs are cancelled, and
+// its history stays. version is as in PutJob. RemoveJob returns storage.ErrHasDependents if other
+// added jobs depend on the job.
 func (o *Operations) RemoveJob(ctx context.Context, a storage.Action, name string,
 	version int64) error {
 	a, err := o.action(ctx, a)

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// BackfillRequest requests runs for the scheduled times of a job from From to To that have no run
+// BackfillRequest requests a run for each scheduled time of a job from From to To that has no run
 // that succeeded.
 type BackfillRequest struct {
 	Job      string
@@ -39,13 +39,13 @@ type BackfillPlan struct {
 // PlannedTime is a scheduled time of a plan.
 type PlannedTime struct {
 	ScheduledAt time.Time `json:"scheduled_at"`
-	// LeftOut is why the time would be left out: the state of the Run that it has, or the calendar
-	// that excludes it. "": it would get a run.
+	// LeftOut is why the time would get no run: the state of the Run that it has, or the calendar
+	// that excludes it. Otherwise it is "".
 	LeftOut string    `json:"left_out,omitempty"`
 	Run     uuid.UUID `json:"run,omitzero"`
 }
 
-// PlanBackfill returns what the backfill would do. It changes nothing. The errors are those of
+// PlanBackfill returns what the backfill would do. It changes nothing. It returns the errors of
 // Backfill.
 func (o *Operations) PlanBackfill(ctx context.Context, r BackfillRequest) (BackfillPlan, error) {
 	plan, _, err := o.planBackfill(ctx, r)
@@ -75,14 +75,17 @@ func (o *Operations) PlanBackfill(ctx context.Context, r BackfillRequest) (Backf
 }
 
 // Backfill adds a backfill. Replicas add and start its runs, the oldest first. At most r.Parallel
-// of them are active at the same time. It needs the permission to trigger the job.
-//
-// It returns a *storage.BadInputError if the job is a dependent, or if the range ends in the
-// future, has no scheduled time or has more than storage.MaxBackfillTimes. It also does so if
-// r.Parallel is more than 1 and the runs of the job exclude each other. It returns
-// storage.ErrNotFound if this configuration does not have the job or no replica has registered it.
-// It returns storage.ErrConflict if the job has an active backfill, or if its active schedule is
-// not that of this configuration.
+// of them are active at the same time. The caller needs the permission to trigger the job. Backfill
+// returns one of these errors:
+//   - a *storage.BadInputError, if the job is a dependent
+//   - a *storage.BadInputError, if the range ends in the future, has no scheduled time or has more
+//     than storage.MaxBackfillTimes
+//   - a *storage.BadInputError, if r.Parallel is more than 1 and the runs of the job exclude each
+//     other
+//   - storage.ErrNotFound, if this configuration does not have the job or no replica has registered
+//     it
+//   - storage.ErrConflict, if the job has an active backfill, or if its active schedule is not that
+//     of this configuration
 func (o *Operations) Backfill(ctx context.Context, a storage.Action,
 	r BackfillRequest) (storage.Backfill, error) {
 	a, err := o.action(ctx, a)
@@ -176,9 +179,9 @@ func backfillTimes(s schedule.Schedule, from, to time.Time) ([]PlannedTime, erro
 	return times, nil
 }
 
-// CancelBackfill ends an active backfill and cancels its waiting runs. Its running runs continue to
-// their end. It needs the permission to cancel runs of the job. It returns storage.ErrConflict if
-// the backfill has ended.
+// CancelBackfill ends a backfill and cancels its waiting runs. Its running runs continue. The
+// caller needs the permission to cancel runs of the job. CancelBackfill returns storage.ErrConflict
+// if the backfill has ended.
 func (o *Operations) CancelBackfill(ctx context.Context, a storage.Action,
 	id uuid.UUID) (storage.Backfill, error) {
 	a, err := o.action(ctx, a)

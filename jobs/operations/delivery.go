@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// Undelivered returns deliveries that have failed so far or were given up, the youngest first.
-// errors.ErrUnsupported says that the store does not support webhooks.
+// Undelivered returns deliveries that have failed so far or were given up, the youngest first. It
+// returns errors.ErrUnsupported if the store does not support webhooks.
 func (o *Operations) Undelivered(ctx context.Context,
 	f storage.UndeliveredFilter) ([]storage.Undelivered, error) {
 	outbox, err := o.outbox()
@@ -22,8 +22,9 @@ func (o *Operations) Undelivered(ctx context.Context,
 	return outbox.UndeliveredHooks(ctx, f)
 }
 
-// DeliverAgain makes a failed delivery due at once. Any replica with the webhook sends it within
-// about a second. storage.ErrNotFound says that it was delivered meanwhile, or deleted.
+// DeliverAgain makes a failed delivery due at once. A replica with the webhook sends it within
+// about a second. DeliverAgain returns storage.ErrNotFound if the delivery was delivered or deleted
+// meanwhile.
 func (o *Operations) DeliverAgain(ctx context.Context, a storage.Action,
 	delivery uuid.UUID) (storage.Undelivered, error) {
 	outbox, err := o.outbox()

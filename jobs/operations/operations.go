@@ -28,7 +28,7 @@ type Control interface {
 	Audit(ctx context.Context, f storage.AuditFilter) ([]storage.Audited, error)
 }
 
-// Lookup is what permissions and backfills need of the store. Every storage.Store implements it.
+// Lookup is what permissions and backfills need of the store.
 type Lookup interface {
 	Job(ctx context.Context, name string) (storage.JobView, error)
 	Run(ctx context.Context, id uuid.UUID) (storage.Record, error)
@@ -37,22 +37,22 @@ type Lookup interface {
 	storage.BackfillHistory
 }
 
-// Options are the options of Operations. Control and Registry are required, and for added
-// jobs also Build and Complete.
+// Options are the options of Operations. Control and Registry are required. Added jobs also need
+// Build and Complete.
 type Options struct {
 	Control Control
 	Outbox  storage.Outbox // nil if the store does not support webhooks
-	// Lookup finds backfills, the job of a run, and the group of a job. It may be nil if no context
-	// has a subject whose permissions are limited, and backfills are not used.
+	// Lookup finds backfills, the job of a run, and the group of a job. It may be nil if no subject
+	// has limited permissions and no one uses backfills.
 	Lookup   Lookup
 	Registry *jobs.Registry
-	// Configured returns a job of the configuration by its name. It may be called concurrently.
-	// Nil: the configuration has no jobs.
+	// Configured returns a job of the configuration by its name. It may be called concurrently. nil
+	// means that the configuration has no jobs.
 	Configured func(name string) (job jobs.Job, found bool)
 	// Build returns the Job that the text of a Spec describes.
 	Build func(text json.RawMessage) (jobs.Job, error)
-	// Complete checks the written text of a job and returns the text of its Spec, or a *SpecError.
-	// The job may depend on the added jobs, whose schedules are given by name.
+	// Complete checks the text of a job that a user wrote. It returns the text of the Spec, or a
+	// *SpecError. added has the schedules of the added jobs, on which the job may depend.
 	Complete func(written []byte, added map[string]schedule.Schedule) (json.RawMessage, error)
 	// Cancelled is called for each waiting run that an action cancelled and that belonged to no
 	// replica. It may be nil. It must not block.
@@ -62,17 +62,12 @@ type Options struct {
 	Log       zerolog.Logger
 }
 
-// Operations executes operator actions for Go programs, the command line and the page. It checks
-// each action before it calls the store. After a release, it also removes the advisory locks. Every
-// replica obeys within about a second. Each action and its entry in the audit log are one
-// transaction.
+// Operations executes operator actions. The subject of the context needs the permission for each
+// action (package permission). Otherwise the method returns a *permission.DeniedError. A context
+// without a subject may do everything.
 //
-// The subject of the context needs the permission for each action (package permission); a
-// *permission.DeniedError names the one that is missing. A context without a subject may do
-// everything.
-//
-// An empty Actor of an Action means "program", an empty Via "go". Errors are those of Control, and
-// a *storage.BadInputError for invalid input. Methods may be called concurrently.
+// An empty Actor of an Action means "program", an empty Via "go". Methods return the errors of
+// Control, and a *storage.BadInputError for invalid input. They may be called concurrently.
 type Operations struct {
 	options Options
 
@@ -136,8 +131,9 @@ func (o *Operations) controlState(ctx context.Context) (storage.ControlState, er
 	return now, nil
 }
 
-// Cancel ends a run: a waiting run at once, a running run through its replica. The context of its
-// handler ends with jobs.ErrCancelled. Cancel returns storage.ErrConflict if the run has ended.
+// Cancel ends a waiting run at once, and a running run through its replica. The context of the
+// handler then ends with jobs.ErrCancelled. Cancel returns storage.ErrConflict if the run has
+// ended.
 func (o *Operations) Cancel(ctx context.Context, a storage.Action,
 	run uuid.UUID) (storage.Record, error) {
 	a, err := o.action(ctx, a)
@@ -154,9 +150,9 @@ func (o *Operations) Cancel(ctx context.Context, a storage.Action,
 	return r, of("run "+run.String(), err)
 }
 
-// Release takes a lock away from its holder, which cannot commit any more, and removes the advisory
-// lock. The request's token is the holder's as last seen. If another run holds the lock now, it
-// returns storage.ErrConflict.
+// Release takes a lock away from its holder, which cannot commit any more. It also removes the
+// advisory lock. The token of the request is that of the holder as last seen. If another run holds
+// the lock now, Release returns storage.ErrConflict.
 func (o *Operations) Release(ctx context.Context, a storage.Action,
 	r storage.ReleaseRequest) (locking.Released, error) {
 	a, err := o.action(ctx, a)
@@ -184,10 +180,9 @@ func (o *Operations) Release(ctx context.Context, a storage.Action,
 	return released, nil
 }
 
-// Drain makes the replica with this session start nothing more if drain is true, or start runs
-// again if it is false. Running runs continue, with their further attempts, and other replicas
-// adopt the waiting runs that have not started. A later session of the replica, after a restart,
-// is not drained.
+// Drain drains the replica with this session, or ends its drain if drain is false. Running runs
+// continue, with their further attempts. Other replicas adopt the waiting runs that have not
+// started. A later session of the replica is not drained.
 func (o *Operations) Drain(ctx context.Context, a storage.Action, session uuid.UUID,
 	drain bool) error {
 	a, err := o.action(ctx, a)

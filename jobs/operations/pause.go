@@ -7,8 +7,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// Pause prevents the target's scheduled firings from starting until it is resumed. It returns the
-// active pause if there is one already.
+// Pause pauses the target, or returns its active pause.
 func (o *Operations) Pause(ctx context.Context, a storage.Action,
 	target storage.Target) (storage.Pause, error) {
 	a, err := o.action(ctx, a)
@@ -22,9 +21,9 @@ func (o *Operations) Pause(ctx context.Context, a storage.Action,
 	return p, of(target.String(), err)
 }
 
-// Resume ends the target's own pause. The misfire policy decides on the scheduled times during the
-// pause, except for those that can still start in time. It returns storage.ErrNotFound if the
-// target itself is not paused, even if its group or everything is paused.
+// Resume ends the pause of the target itself, not one of its group or of everything. If there is
+// none, it returns storage.ErrNotFound. Scheduled times during the pause whose firings can no
+// longer start in time are misfires.
 func (o *Operations) Resume(ctx context.Context, a storage.Action,
 	target storage.Target) (storage.Pause, error) {
 	a, err := o.action(ctx, a)

@@ -15,12 +15,14 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// Trigger adds a run that any replica may adopt. Trigger params must fit the type of the handler,
-// and the job must list them as overridable; otherwise it returns a *jobs.ParamsError and does not
-// call the store. If the job is paused it returns a *storage.PausedError, unless the request has
-// EvenPaused, which also needs the permission to pause the job. With a Wait of 0 it returns a
-// *storage.BusyError if something blocks the run. If the actor has used the Key for this job
-// before, it returns the run of that trigger, or storage.ErrKeyUsed if the request was another one.
+// Trigger adds a run that any replica may adopt. If the actor has used the Key for this job before,
+// Trigger returns the run of that trigger. It returns one of these errors:
+//   - a *jobs.ParamsError, if the params do not fit the type of the handler, or the job does not
+//     list them as overridable
+//   - a *storage.PausedError, if the job is paused and the request has no EvenPaused. EvenPaused
+//     needs the permission to pause the job.
+//   - a *storage.BusyError, if Wait is 0 and something blocks the run
+//   - storage.ErrKeyUsed, if the actor has used the Key for another request
 func (o *Operations) Trigger(ctx context.Context, a storage.Action,
 	r storage.TriggerRequest) (storage.Triggered, error) {
 	return o.TriggerBy(ctx, a, r, func(ctx context.Context, a storage.Action,

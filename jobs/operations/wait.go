@@ -19,12 +19,11 @@ const (
 	longestPoll  = time.Second
 )
 
-// Wait waits until a run has ended, however it ends, and returns its record with its output. A lost
-// run that is recovered has not ended: Wait goes on with its recovery. While the database does not
-// answer, it goes on trying.
+// Wait waits until a run has ended. It returns the record of the run with its output. If a lost run
+// is recovered, Wait waits for the recovery. While the database does not answer, Wait retries.
 //
-// It returns storage.ErrNotFound if there is no such run, and the cause of ctx if that ends first,
-// together with the last record that it has read. The end of ctx does not end the run.
+// Wait returns storage.ErrNotFound if there is no such run. If ctx ends first, Wait returns its
+// cause and the last record that it has read. The end of ctx does not end the run.
 func (o *Operations) Wait(ctx context.Context, run uuid.UUID) (storage.Record, error) {
 	return Await(ctx, run, func(ctx context.Context, id uuid.UUID) (storage.Record, error) {
 		return Outcome(ctx, o.options.Lookup, id)
