@@ -2,51 +2,44 @@
 //
 // # Commands
 //
-// The package uses add, gets and cas. An advisory lock is added by add, renewed by cas, and removed
-// by a cas with a negative lifetime. A cas changes an item only if it is still the one whose value
-// was compared. The commands touch, gat and delete change any owner's item and are never used. The
-// command ms of the meta protocol is never used either: when a full server (-M) refuses an ms, it
-// also removes the item under the key, even if that has another owner.
+// The package uses gets, add and cas. It adds an advisory lock with add, renews it with cas, and
+// removes it with a cas with a negative lifetime. A cas changes an item only if the item is still
+// the one whose value was compared. These commands are never used:
+//
+//   - touch, gat and delete also change items of other owners.
+//   - If a full server (-M) refuses an ms of the meta protocol, it also removes the item under the
+//     key.
 //
 // # Connections
 //
-// Each server has one connection, on which many requests are in flight: requests that are made at
-// the same time are sent together, and the replies have the order of the requests. A new lock needs
-// one request to each server that has some of its names, and so does its release. (The client
-// gomemcache is not used here: it sends one request on a connection at a time, and takes no
-// contexts.)
+// Each server has one connection with many requests in flight. Requests that are made at the same
+// time are sent together. The replies have the order of the requests. A new lock needs one request
+// to each server that has some of its names, and so does its release.
 //
-// The end of a context ends the wait of its caller. The result of a write that may have been sent
-// is then locking.ErrUnclear. The connection still reads the reply and drops it, so that later
-// replies belong to their requests. If a reply takes longer than Options.Timeout, the connection
-// ends with all its requests, because later replies wait behind it. The next request opens another
+// If the context of a call ends, the call returns. A write that may have been sent then returns
+// locking.ErrUnclear. The connection still reads the reply and drops it. If a reply takes longer
+// than Options.Timeout, the connection ends with all its requests. The next request opens another
 // connection.
 //
-// When a server restarts, its connection ends, and the requests that were sent on it fail. Reads,
-// renewals and removals are then sent once more on a new connection. An add is not, because it may
-// have taken effect: its result is locking.ErrUnclear, and the Locker reads the key.
+// When a server restarts, its connection ends, and the requests on it fail. The package sends
+// reads, renewals and removals once more. An add may have taken effect, so its result is
+// locking.ErrUnclear. The Locker then reads the key.
 //
-// The version of an item (memcached's CAS id) is used only on the connection on which it was read.
-// After a restart the server counts versions from 1 again, so an old version could be that of
-// another owner's item. On another connection the item is therefore read first, and its value
-// compared. A proxy that hides restarts from its clients weakens this.
+// The version of an item (memcached's CAS id) is used only on the connection on which it was read,
+// because a restarted server counts from 1 again. On another connection, the package reads the item
+// first and compares its value. A proxy that hides restarts weakens this.
 //
 // # Servers
 //
-// A full server (-M) also refuses renewals, because cas needs room for the new copy.
-// It can still remove items. Give memcached more memory than its locks need (about
-// 400 bytes each), and no other users: an eviction frees a lock.
+// A full server (-M) also refuses renewals, because cas needs room for the new copy. It can still
+// remove items. Give memcached more memory than its locks need (about 400 bytes each), and no other
+// users: an eviction frees a lock.
 //
-// The configured list and its order decide which server has a key, as in gomemcache. Replicas with
-// different lists look for one lock on different servers. Fingerprint shows such
-// differences.
+// The configured list and its order decide which server has a key. Replicas with different lists
+// look for one lock on different servers. Fingerprint shows such differences.
 //
-// A connection is ready after TLS (-Z) and the user's password (-Y), if Options name
-// them. Errors of connecting are *DialErrors: nothing of the request was sent.
-//
-// A Watch reads the servers' statistics and settings. It reports restarts, flushes,
-// dropped items, and settings that are unsafe for locks. What it reads is limited in
-// time and size, and cleaned for display.
+// A Watch reads the servers' statistics and settings. It reports restarts, flushes, dropped items,
+// and settings that are unsafe for locks.
 package memcached
 
 import (
@@ -71,14 +64,13 @@ type Options struct {
 	Servers []string
 	Timeout time.Duration // of connecting, and of a reply; 0 means 500 ms
 
-	// For servers started with -Z; nil means no TLS. Without a ServerName each
-	// server must prove its configured host.
+	// For servers started with -Z; nil means no TLS. Without a ServerName, each server must prove
+	// its configured host.
 	TLS            *tls.Config
 	User, Password string // for servers started with -Y; both or neither, without spaces
 }
 
-// Backend is a locking.Backend on memcached. Its methods may be called
-// concurrently. Close ends its goroutines.
+// Backend is a locking.Backend on memcached. Its methods may be called concurrently.
 type Backend struct {
 	servers servers
 	dialer  dialer
@@ -93,8 +85,7 @@ type Backend struct {
 	closed     bool
 }
 
-// New returns a Backend. It connects at the first request, so memcached may start
-// later; see Ping.
+// New returns a Backend, which connects at the first request.
 func New(o Options) (*Backend, error) {
 	if len(o.Servers) == 0 {
 		return nil, errors.New("memcached: no servers, expected at least one")
@@ -155,8 +146,7 @@ func checkUser(user, password string) error {
 
 func isSpace(r rune) bool { return r <= ' ' || r == 0x7f }
 
-// Ping returns nil if all servers reply, and otherwise an error that wraps
-// locking.ErrUnavailable.
+// Ping returns an error that wraps locking.ErrUnavailable unless all servers reply.
 func (b *Backend) Ping(ctx context.Context) error {
 	var all errgroup.Group
 	for _, l := range b.links {
@@ -204,8 +194,8 @@ func (b *Backend) begin(run func()) bool {
 	return !b.closed
 }
 
-// Close closes all connections, and waits for the goroutines. Requests that are under way fail, and
-// so do all later ones. Close always returns nil.
+// Close closes all connections, and waits for the goroutines. Requests fail from then on. Close
+// always returns nil.
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	b.closed = true

@@ -26,21 +26,17 @@ type DialError struct {
 	Err    error // from the system or TLS, an *AuthError or a *ReplyError
 }
 
-// Error returns the server and the cause.
 func (e *DialError) Error() string { return "memcached " + e.Server + ": " + e.Err.Error() }
 
-// Unwrap returns Err.
 func (e *DialError) Unwrap() error { return e.Err }
 
-// AuthError says that a server requires a user and a password. Either none are
-// configured, or the server has refused them. It contains neither the user nor the
-// password.
+// AuthError says that a server requires a user and a password. None are configured, or the server
+// has refused them. AuthError does not contain them.
 type AuthError struct {
 	Given bool   // a user and a password are configured
 	Reply string // of the server
 }
 
-// Error says what to check.
 func (e *AuthError) Error() string {
 	if !e.Given {
 		return fmt.Sprintf("it asks for a user and a password (-Y), and none are configured: %s",

@@ -9,7 +9,6 @@ import (
 // EventKind is what happened to a server.
 type EventKind string
 
-// The kinds of event.
 const (
 	EventUnreachable  EventKind = "unreachable"
 	EventBack         EventKind = "back"
@@ -28,8 +27,7 @@ const (
 	EventCorrected EventKind = "corrected" // a setting that was rated Unsafe or Advice is good now
 )
 
-// Event is an event of a server. The rating of a setting is an event when it is read for the first
-// time, and when it has changed.
+// Event is an event of a server. A rating is an event at the first reading and after each change.
 type Event struct {
 	Kind    EventKind `json:"kind"`
 	At      time.Time `json:"at"`              // when it was read, by this machine's clock

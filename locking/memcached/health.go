@@ -10,7 +10,6 @@ import (
 // State is the condition of a server.
 type State string
 
-// The states.
 const (
 	StateUnknown     State = "unknown"     // not read yet
 	StateSafe        State = "safe"        // replies, and its settings are safe for locks
@@ -18,8 +17,7 @@ const (
 	StateUnreachable State = "unreachable" // does not reply, or replies unexpectedly
 )
 
-// Health is what a Watch knows of one server. All times except StartedAt are this
-// machine's.
+// Health is what a Watch knows of one server. All times except StartedAt are this machine's.
 type Health struct {
 	Server string    `json:"server"` // as configured
 	State  State     `json:"state"`
@@ -58,8 +56,7 @@ type Counts struct {
 	RefusedConnections uint64 `json:"refused_connections"`
 }
 
-// Seen counts what happened while the Watch ran. It only grows, so that it can be
-// exported as counters.
+// Seen counts what happened while the Watch ran. It only grows.
 type Seen struct {
 	Outages            uint64 `json:"outages"`
 	Restarts           uint64 `json:"restarts"`
@@ -78,8 +75,8 @@ func (h Health) Complaints(v Rating) []Setting {
 	})
 }
 
-// UnsafeError says that servers are unfit for locks: their settings are unsafe, or
-// unknown because of an unexpected reply.
+// UnsafeError says that servers are unfit for locks: their settings are unsafe, or unknown because
+// of an unexpected reply.
 type UnsafeError struct {
 	Servers []Health
 }

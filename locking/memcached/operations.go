@@ -17,7 +17,7 @@ const remove = -1
 // perItem is the size of a usual command without its value. A longer one needs another allocation.
 const perItem = 80
 
-// Server returns the configured address of the server that has the key.
+// Server implements locking.Backend. It returns the configured address.
 func (b *Backend) Server(key string) string { return string(b.link(key).server) }
 
 // Add implements locking.Backend.
@@ -31,8 +31,7 @@ func (b *Backend) Add(ctx context.Context, key string, value []byte, ttl time.Du
 	return changed(request.reply(0), err)
 }
 
-// AddAll implements locking.Backend. One request for each server adds all its keys, and reads them.
-// So it gets the versions of the items that it added, and the values of the others.
+// AddAll implements locking.Backend.
 func (b *Backend) AddAll(ctx context.Context, items []locking.Item,
 	ttl time.Duration) []locking.Added {
 	results := make([]locking.Added, len(items))
@@ -140,8 +139,7 @@ func (l *link) read(ctx context.Context, keys []string) ([]foundItem, error) {
 	}
 }
 
-// Renew implements locking.Backend. A full server (-M) refuses it with
-// locking.ErrFull.
+// Renew implements locking.Backend. A full server (-M) refuses it with locking.ErrFull.
 func (b *Backend) Renew(ctx context.Context, key string, value []byte, ttl time.Duration) error {
 	return b.changeOne(ctx, &change{key: key, value: value, with: value, lifetime: seconds(ttl)})
 }

@@ -29,7 +29,6 @@ type ReplyError struct {
 	Found   string // what it replied, shortened, or a description
 }
 
-// Error returns the command and what was found.
 func (e *ReplyError) Error() string {
 	return fmt.Sprintf("its reply to %s is not memcached's: found %s", e.Command, e.Found)
 }

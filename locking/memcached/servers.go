@@ -49,8 +49,7 @@ func (s servers) Each(visit func(net.Addr) error) error {
 	return nil
 }
 
-// Fingerprint identifies a list of servers and its order, in 16 characters. Replicas
-// with different lists look for one lock on different servers.
+// Fingerprint identifies a list of servers and its order, in 16 characters.
 func Fingerprint(servers []string) string {
 	sum := sha256.Sum256([]byte(strings.Join(servers, "\n")))
 	return hex.EncodeToString(sum[:8])

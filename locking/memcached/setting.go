@@ -10,7 +10,6 @@ import (
 // Rating rates a setting for locks.
 type Rating string
 
-// The ratings.
 const (
 	Good   Rating = "good"
 	Advice Rating = "advice" // another value would be better

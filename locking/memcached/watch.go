@@ -16,10 +16,8 @@ type WatchOptions struct {
 	Log   zerolog.Logger
 }
 
-// Watch reads the statistics and the settings of a Backend's servers every few
-// seconds. It finds servers that do not reply, restarts, flushes, dropped items and
-// changed settings, and logs each change once. Its methods may be called
-// concurrently.
+// Watch reads the statistics and the settings of a Backend's servers every few seconds. It logs
+// each change once. Its methods may be called concurrently.
 type Watch struct {
 	dialer  *dialer
 	timeout time.Duration // of connecting and the reply together
@@ -58,8 +56,8 @@ func (w *Watch) Run(ctx context.Context) error {
 	}
 }
 
-// Look reads all servers once, concurrently, and logs what is new. Each server has
-// at most twice the backend's timeout (connecting and the reply).
+// Look reads all servers once, concurrently, and logs what is new. Each server has at most twice
+// the backend's timeout: for connecting, and for the reply.
 func (w *Watch) Look(ctx context.Context) {
 	w.looking.Lock()
 	defer w.looking.Unlock()
@@ -101,9 +99,8 @@ func (w *Watch) Servers() []Health {
 	return list
 }
 
-// Check returns an *UnsafeError if at the last reading a server was unsafe, or gave
-// an unexpected reply that hides its settings. A server that did not reply is not an
-// error.
+// Check returns an *UnsafeError if, at the last reading, a server was unsafe or gave an unexpected
+// reply. A server that did not reply is not an error.
 func (w *Watch) Check() error {
 	var bad []Health
 	for _, h := range w.Servers() {
