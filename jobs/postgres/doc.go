@@ -57,8 +57,7 @@
 // those of an ended one. What it leaves of an ended session, the next sweep removes.
 //
 // The holder of this advisory lock and misfire checks lock rows of jobs, in the order of their
-// names. A misfire check holds them only while it writes. It writes nothing for a definition that
-// is no longer active. Starts read the rows without locking.
+// names. Starts read the rows without locking.
 //
 // # Sessions
 //
@@ -79,17 +78,16 @@
 // session if a second search, at least 0.7 s after the first, finds the same backend missing and
 // the session not renewed. This only makes an expiry earlier:
 //
-//   - The statement that expires a session requires the renewed_at and the backend of the search. A
-//     heartbeat either comes before it and keeps the session, or finds the session expired.
+//   - The statement that expires a session requires the renewed_at and the backend of the search.
+//     So a heartbeat before it keeps the session.
 //   - A live process notices when its connection ends. It opens another one at once, and records
 //     the new backend.
-//   - A search runs on the heartbeat connection of its replica. A restart, a crash or a failover of
-//     PostgreSQL ends this connection. The search considers only backends that existed during its
-//     lifetime. So the first replica that is back does not take the others for dead.
+//   - A search runs on the heartbeat connection of its replica, and considers only backends that
+//     existed during the lifetime of this connection. So the first replica after a restart of
+//     PostgreSQL does not take the others for dead.
 //   - Behind a pooler, sessions have no backend, and only expire. A frozen process also keeps its
 //     connection.
-//   - Only the three oldest replicas search. If they die together, others search after the sessions
-//     of these three have expired.
+//   - Only the three oldest replicas search, until their sessions expire.
 //
 // # Actions of operators
 //
@@ -109,16 +107,12 @@
 // # Backfills
 //
 // A step of a backfill first locks the row of the backfill. So only one of several concurrent steps
-// adds runs. The table backfill_runs has the keys of its runs that have not ended or are not
-// counted yet. The position of a waiter is a time. For a run of a backfill, this time is a hundred
-// years later, so the run is behind all other waiters.
+// adds runs. Runs of backfills are behind all other waiters.
 //
 // # Tallies
 //
 // The transaction that ends a run inserts a row into tally_changes, so that finishes do not wait
-// for each other. A sweep moves these rows to the tallies. A query adds up both. Finish and Note
-// count the runs of their batch in one statement. They set the column batched, so that the database
-// triggers do not count these runs again.
+// for each other. A sweep moves these rows to the tallies. A query adds up both.
 //
 // # Locks of programs
 //

@@ -119,6 +119,7 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []storage.MisfireCheck
 		for i, c := range checks {
 			checks[i].Until = given[c.Job].Until
 		}
+		// The transaction holds no row lock during find, so no registration waits for it.
 		found, err := findMisfires(ctx, tx, checks, given, find)
 		if err != nil {
 			return err
