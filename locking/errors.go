@@ -19,7 +19,7 @@ var (
 )
 
 // HeldError says that another lock holds a resource or, with grants, has waited for it longer. It
-// is a normal outcome, and matches ErrHeld.
+// matches ErrHeld.
 type HeldError struct {
 	Resource Resource // of the other lock
 	Holder   Holder   // not Known if it could not be read

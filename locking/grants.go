@@ -49,8 +49,7 @@ type GrantRequest struct {
 	Owner    Owner     // for display
 	Requests []Request // normalized; empty requests are granted at once
 	// Wait queues the lock at its first refusal. The lock leaves the queue when it is granted or
-	// withdrawn, or when its session ends or expires. A refusal of a later request without Wait
-	// leaves it in the queue.
+	// withdrawn, or when its session ends. A refusal without Wait changes nothing.
 	Wait bool
 	// Reserve is how long each reservation of the position lasts: see the function Reserve.
 	Reserve time.Duration
@@ -89,9 +88,9 @@ const MaxGrants = 1000
 // or swept.
 //
 // Methods may be called concurrently. Each has all of its effect or none. Errors wrap
-// ErrUnavailable if there was no reply; the call may then have taken effect. The caller may repeat
-// it with the same arguments: it has its effect once and returns the same result. But Release and
-// Sweep report only once what they released.
+// ErrUnavailable if there was no reply; the call may then have taken effect. A repeated call with
+// the same arguments has no further effect and returns the same result. But Release and Sweep
+// report only once what they released.
 type Grants interface {
 	Sessions
 	// OpenSession registers the session. It is live for its TTL from now. OpenSession returns

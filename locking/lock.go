@@ -122,8 +122,7 @@ func (k *Lock) firstRenewal(sent time.Time) time.Time {
 // ErrReleased.
 func (k *Lock) Context() context.Context { return k.ctx }
 
-// Token returns the fencing token of the lock, or 0 without Options.Grants. The systems that the
-// owner writes to should check it.
+// Token returns the fencing token of the lock, or 0 without Options.Grants.
 func (k *Lock) Token() Token { return k.token }
 
 // Requests returns the locked requests in normal form.

@@ -28,8 +28,8 @@ const (
 type Options struct {
 	Namespace string        // the cluster's id, first in every key; 1 to 100 bytes without spaces
 	Lease     time.Duration // 10 s to 24 h, cut to whole seconds
-	// Restore says that the caller's store decides which run may commit. The Locker adds advisory
-	// locks only for exclusive requests. It adds a vanished one again and reports an event.
+	// Restore says that the caller's store decides which run may commit. The Locker adds a vanished
+	// advisory lock again and reports an event.
 	Restore bool
 	// Grants, if set, decides on each lock. Each lock then has a token and belongs to one session,
 	// which Run keeps open. Grants implies Restore.

@@ -14,19 +14,18 @@ import (
 // its TTL ends. Methods may be called concurrently.
 //
 // The caller that computes holds an advisory lock, which Locker.Run must renew. If its process
-// dies, another caller takes over when the lock expires, after at most one lease.
-//
-// After a restart or an eviction in the store, a value may be computed again, or twice at once. All
-// callers get the value that was stored first.
+// dies, another caller takes over after at most one lease. If the store loses the value or the
+// lock, a value may be computed again, or twice at once. All callers get the value that was stored
+// first.
 type Memo struct {
 	locker  *Locker
 	owner   Owner
 	flights flights
 }
 
-// NewMemo returns a Memo that uses the backend of l, and names owner in its locks. Memos with one
-// namespace and the same servers share their values. l must not have Options.Restore or
-// Options.Grants. Values are far larger than locks, so use other servers for them.
+// NewMemo returns a Memo that uses the backend of l, and names owner in its locks. l must not have
+// Options.Restore or Options.Grants. Values are far larger than locks, so use other servers for
+// them.
 func NewMemo(l *Locker, owner Owner) (*Memo, error) {
 	if l.options.Restore {
 		return nil, errors.New("memo: its locker has grants or Options.Restore, expected " +

@@ -46,7 +46,7 @@ func (s *liveLocks) list() []*Lock {
 	return list
 }
 
-// ReleaseAll releases every lock that is held when it is called, and joins the errors of Release.
+// ReleaseAll releases every lock that is held when it is called.
 func (l *Locker) ReleaseAll(ctx context.Context) error {
 	locks := l.locks.list()
 	problems := make([]error, len(locks))

@@ -3,8 +3,7 @@ package locking
 import "time"
 
 const (
-	// DefaultReserve is how long a reservation lasts by default. It is shorter than the default
-	// time for which a firing waits for its locks.
+	// DefaultReserve is shorter than the default time for which a firing waits for its locks.
 	DefaultReserve = 5 * time.Second
 	// NeverReserve is the option of a waiter without reservations.
 	NeverReserve time.Duration = -1

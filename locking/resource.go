@@ -27,8 +27,7 @@ const (
 	KindMemo  Kind = "memo"  // a value that a Memo computes
 )
 
-// HasHierarchy reports whether a lock on a name of this kind covers the paths beneath it. The names
-// of jobs, groups and memos are not paths.
+// HasHierarchy reports whether a lock on a name of this kind covers the paths beneath it.
 func (k Kind) HasHierarchy() bool { return k == KindTable || k == KindPath || k == KindSlot }
 
 const (
