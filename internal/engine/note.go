@@ -62,6 +62,9 @@ func (n *notes) skip(f *firing, policy *waitPolicy, b *refusal, end jobs.Reason)
 	state := jobs.Skipped
 	if f.attempt > 1 { // it has run before, so only an attempt is skipped
 		state, detail = jobs.Failed, fmt.Sprintf("attempt %d did not start: %s", f.attempt, detail)
+		if end == reasons.JobGone { // as if a sweep ended it
+			state = jobs.Cancelled
+		}
 	}
 	ended := *b
 	ended.reason = end

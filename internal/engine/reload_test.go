@@ -3,6 +3,8 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/retry"
 )
 
 // A replica changes a job that fires every second and changes it back, alone or beside another
@@ -119,6 +122,52 @@ func TestReloadChangesTheTable(t *testing.T) {
 		time.Sleep(time.Second)
 		if got := c.outcomes("holder"); len(got) == 0 || got[0] != "succeeded" {
 			t.Errorf("what ran of a removed job: %q", got)
+		}
+		stop()
+	})
+}
+
+// A replica adopts a run between two attempts. The run waits for a lock when a reload removes its
+// job: it ends in the same state as after a deploy (jobstest: "a run that waits for its next attempt
+// is cancelled").
+func TestReloadCancelsARunBetweenAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		work := jobs.Handle("work", func(ctx context.Context, run *jobs.Run, _ struct{}) error {
+			if run.Job == "retries" {
+				return errors.New("not yet")
+			}
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		handlers := []jobs.Registration{work}
+		retries, holder := once(t, "retries", 10*time.Second, "orders"),
+			once(t, "holder", 12*time.Second, "orders")
+		retries.Retry = retry.Policy{Attempts: 2, Delay: 10 * time.Second,
+			Backoff: retry.Constant}
+		retries.Wait = retry.Policy{Elapsed: time.Hour, Delay: time.Second,
+			Backoff: retry.Constant}
+		stopFirst := c.start(c.options("a", handlers, retries))
+		replica, stop := c.begin(c.options("b", handlers, holder))
+		time.Sleep(15 * time.Second)
+		stopFirst()
+		reload := func(want string, table ...jobs.Job) {
+			t.Helper()
+			if _, err := replica.SetJobs(table); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(20 * time.Second)
+			if got := c.outcomes("retries"); !slices.Equal(got, []string{want}) {
+				t.Errorf("got %q, want %s", got, want)
+			}
+		}
+		reload("waiting lock_held", retries, holder)
+		reload("cancelled job_gone", holder)
+		r := c.runs("retries")[0]
+		if want := "attempt 2 did not start: the job was removed"; r.Error != "not yet" ||
+			!strings.HasPrefix(r.Detail, want) {
+			t.Errorf("got error %q, detail %q, want the error of attempt 1 and %q", r.Error,
+				r.Detail, want)
 		}
 		stop()
 	})

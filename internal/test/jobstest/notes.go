@@ -75,6 +75,21 @@ var noteRules = []rule{
 		equal(c, "note", c.note(s, n), true)
 		equal(c, "error", c.record(r.Run, jobs.Failed).Error, n.Error)
 	}},
+	{"a note cancels a run that waits for its next attempt", func(c *check) {
+		s := c.session("one")
+		r := request("a", 1, table("s/t"))
+		_, err := c.Store.Finish(c.ctx,
+			[]storage.FinishRequest{{Run: r.Run, Token: c.granted(s, r), State: jobs.Waiting,
+				Reason: reasons.Retry, Error: "try 1"}})
+		c.must(err)
+		equal(c, "note", c.note(s, noteOf(r, jobs.Cancelled, reasons.JobGone)), true)
+		ended := c.record(r.Run, jobs.Cancelled)
+		equal(c, "reason", ended.Reason, reasons.JobGone)
+		equal(c, "error", ended.Error, "try 1")
+		if ended.FinishedAt == nil || ended.StartedAt == nil {
+			c.Errorf("cancelled run %+v", ended)
+		}
+	}},
 	{"a repeated note succeeds", func(c *check) {
 		s := c.session("one")
 		for _, state := range []jobs.State{jobs.Waiting, jobs.Skipped} {
