@@ -28,12 +28,12 @@ type (
 	Certificate = access.CertificateFiles
 )
 
-// The roles that this package names. Scraper is permission.MetricsReader. Package permission has
-// all predefined roles.
+// The predefined roles, as in package permission.
 const (
-	Viewer   = access.Viewer   // reads
-	Operator = access.Operator // reads and performs actions
-	Scraper  = access.Scraper  // reads only the metrics; for tokens
+	Viewer        = access.Viewer        // reads
+	Operator      = access.Operator      // reads and performs actions
+	TriggerRole   = access.TriggerRole   // reads, and triggers jobs
+	MetricsReader = access.MetricsReader // reads only the metrics; for tokens
 )
 
 // CheckAccess returns the error that New would return for this access, or nil.

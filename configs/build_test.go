@@ -55,7 +55,8 @@ jobs:
 	built := Defaults()
 	built.Database = Database{URL: NewSecret("postgres://a:pass@h/${d"), MaxConnections: 20}
 	built.Replica.Name, built.Admin.Listen = "a", ""
-	built.Admin.Tokens = []Token{{Name: "grafana", Role: MetricsOnly, TokenHash: NewSecret(hunted)}}
+	built.Admin.Tokens = []Token{{Name: "grafana", Role: MetricsReader,
+		TokenHash: NewSecret(hunted)}}
 	built.Locking.Memcached = &Memcached{Servers: []string{"127.0.0.1:11211"}}
 	built.Groups = []Group{{Name: "nightly", PerCluster: 2}}
 	built.Jobs = []Job{{Name: "extract", Handler: "command",

@@ -198,11 +198,12 @@ type Admin struct {
 	Refresh time.Duration `yaml:"refresh" min:"5s" max:"1h"`
 }
 
-// Predefined roles.
+// The predefined roles.
 const (
-	Viewer      = permission.Viewer
-	Operator    = permission.Operator
-	MetricsOnly = permission.MetricsReader // for tokens
+	Viewer        = permission.Viewer
+	Operator      = permission.Operator
+	TriggerRole   = permission.TriggerRole
+	MetricsReader = permission.MetricsReader // for tokens
 )
 
 // Role is permissions on groups, jobs and resources by pattern; without patterns, on everything. In

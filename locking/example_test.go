@@ -57,7 +57,7 @@ func Example_grants() {
 	replica := func(name string) *locking.Locker {
 		locker, err := locking.New(advisory, locking.Options{
 			Namespace: "files", Lease: 30 * time.Second,
-			Grants: grants, Session: locking.Session{Replica: name, Succeeds: true},
+			Grants: grants, Session: locking.Session{Replica: name, ReplaceEarlier: true},
 		})
 		if err != nil {
 			panic(err)

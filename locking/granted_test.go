@@ -476,7 +476,8 @@ func TestGrantThatFindsTheSessionLostEndsItsLocks(t *testing.T) {
 		d := newDuo()
 		locker := d.start(t, "a")
 		k := lock(t, locker, "m")
-		succeeds := locking.Session{ID: uuid.New(), Replica: "a", TTL: time.Hour, Succeeds: true}
+		succeeds := locking.Session{ID: uuid.New(), Replica: "a", TTL: time.Hour,
+			ReplaceEarlier: true}
 		if err := d.stores.grants.OpenSession(t.Context(), succeeds); err != nil {
 			t.Fatal(err)
 		}

@@ -30,10 +30,10 @@ type Session struct {
 	Replica string
 	Version string // of the program, for display
 	TTL     time.Duration
-	// Succeeds says that all earlier sessions of this replica name belong to dead processes.
+	// ReplaceEarlier says that all earlier sessions of this replica name belong to dead processes.
 	// OpenSession then ends them at once. Set it if the name is configured and the process has just
 	// begun.
-	Succeeds bool
+	ReplaceEarlier bool
 }
 
 // HeartbeatReply is the reply to a heartbeat.

@@ -37,8 +37,8 @@ type Options struct {
 	// Sessions, if set, reports which sessions are alive, for locks of TryAcquireIn. With Grants,
 	// this field is ignored.
 	Sessions Sessions
-	// Session names this replica to Grants. Each session gets a new ID. Succeeds applies only to
-	// the first one. TTL is 1 s to 24 h, and 0 means 15 s.
+	// Session names this replica to Grants. Each session gets a new ID. ReplaceEarlier applies only
+	// to the first one. TTL is 1 s to 24 h, and 0 means 15 s.
 	Session Session
 	// Reserve is the argument reserve of the function Reserve. 0 means DefaultReserve, and
 	// NeverReserve means no reservation.

@@ -63,7 +63,7 @@ func (l *Locker) Ready(ctx context.Context) error {
 // other's sessions.
 func (l *Locker) openSession(ctx context.Context, id uuid.UUID, first bool) error {
 	s := l.options.Session
-	s.ID, s.Succeeds = id, s.Succeeds && first
+	s.ID, s.ReplaceEarlier = id, s.ReplaceEarlier && first
 	return l.options.Grants.OpenSession(ctx, s)
 }
 

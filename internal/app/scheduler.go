@@ -45,7 +45,7 @@ func (r *Replica) schedulerOptions(config *configs.Config, table []jobs.Job,
 
 		Replica:          config.Replica.Name,
 		Version:          Version(),
-		Succeeds:         !config.Replica.Drawn,
+		ReplaceEarlier:   !config.Replica.Drawn,
 		LockServers:      lockServers(config),
 		SkipWithoutLocks: config.Locking.WhenUnavailable == configs.SkipFirings,
 

@@ -50,7 +50,8 @@ func (s *Scheduler) newKeeper() *keeper {
 	o := s.options
 	return newKeeper(&keeper{
 		store: o.Store, activation: s.activation, revoke: o.Store.Revoke, replica: o.Replica,
-		succeeds: o.Succeeds, version: o.Version, servers: o.LockServers, hash: s.table.hash,
+		replaceEarlier: o.ReplaceEarlier, version: o.Version, servers: o.LockServers,
+		hash: s.table.hash,
 		replicaStatus: func() storage.ReplicaStatus {
 			return replicaStatus(s.workers, s.clock, s.clockLimit, o.Databases)
 		},

@@ -28,10 +28,10 @@ type Options struct {
 	Build func(text json.RawMessage) (jobs.Job, error)
 
 	Replica string // this replica's name
-	// Succeeds says that Replica is a configured name, which no other live process has. Earlier
-	// sessions of that name then expire at once.
-	Succeeds bool
-	Version  string // of the binary
+	// ReplaceEarlier says that Replica is a configured name, which no other live process has.
+	// Earlier sessions of that name then expire at once.
+	ReplaceEarlier bool
+	Version        string // of the binary
 	// LockServers identifies the memcached servers and their order. Replicas that differ in it are
 	// logged and counted. "" is not compared.
 	LockServers string

@@ -128,8 +128,8 @@ func TestReloadChangesTheTable(t *testing.T) {
 }
 
 // A replica adopts a run between two attempts. The run waits for a lock when a reload removes its
-// job: it ends in the same state as after a deploy (jobstest: "a run that waits for its next attempt
-// is cancelled").
+// job: it ends in the same state as after a deploy (in jobstest: "a run that waits for its next
+// attempt is cancelled").
 func TestReloadCancelsARunBetweenAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

@@ -27,17 +27,17 @@ type keeper struct {
 	activation *activation
 	revoke     func(ctx context.Context, token jobs.Token, state jobs.State,
 		reason jobs.Reason) error
-	replica       string
-	succeeds      bool // the first session ends earlier sessions of this replica's name
-	version       string
-	servers       string        // see Session.LockServers
-	hash          func() string // see Session.Table
-	replicaStatus func() storage.ReplicaStatus
-	interval      time.Duration
-	ttl           time.Duration
-	clock         *clusterClock
-	active        *active
-	log           zerolog.Logger
+	replica        string
+	replaceEarlier bool // the first session ends earlier sessions of this replica's name
+	version        string
+	servers        string        // see Session.LockServers
+	hash           func() string // see Session.Table
+	replicaStatus  func() storage.ReplicaStatus
+	interval       time.Duration
+	ttl            time.Duration
+	clock          *clusterClock
+	active         *active
+	log            zerolog.Logger
 	// holds a value when a heartbeat must be sent at once: an operator may have released claims
 	heartbeatNow chan struct{}
 }
@@ -78,8 +78,8 @@ func (k *keeper) id() uuid.UUID {
 
 func (k *keeper) open(ctx context.Context, id uuid.UUID, first bool) error {
 	return k.store.Open(ctx, storage.Session{ID: id, Replica: k.replica, Version: k.version,
-		TTL:      k.ttl,
-		Succeeds: k.succeeds && first, LockServers: k.servers, Table: k.hash()})
+		TTL:            k.ttl,
+		ReplaceEarlier: k.replaceEarlier && first, LockServers: k.servers, Table: k.hash()})
 }
 
 // prepare registers this replica's definitions. A large cron table may take all the time that the

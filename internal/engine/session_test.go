@@ -40,7 +40,7 @@ type scripted struct {
 func (s *scripted) Open(_ context.Context, session storage.Session) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.opened, s.succeed = append(s.opened, session.ID), append(s.succeed, session.Succeeds)
+	s.opened, s.succeed = append(s.opened, session.ID), append(s.succeed, session.ReplaceEarlier)
 	return s.fail
 }
 
@@ -158,7 +158,7 @@ func TestOnlyTheFirstSessionSucceedsEarlierSessions(t *testing.T) {
 		s := &scripted{fail: storage.ErrUnavailable} // the first try fails
 		synctest.Test(t, func(t *testing.T) {
 			k := newTestKeeper(s)
-			k.succeeds = configured
+			k.replaceEarlier = configured
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			go func() { ended <- runKeeper(ctx, k) }()

@@ -212,7 +212,7 @@ func (h *simulatedHost) scheduler(l *simulatedLife) *engine.Scheduler {
 	s, err := engine.New(engine.Options{
 		Store: store, RunStore: simstore.WithoutSQL(store), Locker: locker, Registry: registry,
 		Jobs: table, Build: h.c.added.Build,
-		Replica: h.name, Succeeds: h.processes%2 == 0, Version: fmt.Sprint(l.deploy),
+		Replica: h.name, ReplaceEarlier: h.processes%2 == 0, Version: fmt.Sprint(l.deploy),
 		Workers: how.workers, Heartbeat: how.heartbeat, SessionTTL: 3 * how.heartbeat,
 		ShutdownGrace: how.heartbeat / 2, Log: log,
 	})

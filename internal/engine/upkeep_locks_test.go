@@ -51,7 +51,8 @@ func TestSweepRemovesAdvisoryLocksOfADeadProgram(t *testing.T) {
 		if _, err := program.TryAcquire(t.Context(), locking.Owner{}, controlState); err != nil {
 			t.Fatal(err)
 		}
-		next := locking.Session{ID: uuid.New(), Replica: "program", TTL: time.Hour, Succeeds: true}
+		next := locking.Session{ID: uuid.New(), Replica: "program", TTL: time.Hour,
+			ReplaceEarlier: true}
 		if err := grants.OpenSession(t.Context(), next); err != nil {
 			t.Fatal(err)
 		}

@@ -27,7 +27,7 @@ func ExampleStore_InLock() {
 		locker, err := locking.New(nil, locking.Options{ // without memcached
 			Grants: store.Grants(),
 			// a name that no other live process has
-			Session: locking.Session{Replica: replica, Succeeds: true},
+			Session: locking.Session{Replica: replica, ReplaceEarlier: true},
 			Log:     log,
 		})
 		if err != nil {

@@ -472,7 +472,7 @@ func TestSessionExpiresItsPredecessors(t *testing.T) {
 	s := newHarness(t)
 	former, other, run := s.locks(s.a, "one"), s.locks(s.a, "two"), s.session(s.a, "one")
 	next := locking.Session{ID: uuid.New(), Replica: "one", Version: "test", TTL: time.Hour,
-		Succeeds: true}
+		ReplaceEarlier: true}
 	if err := s.a.Grants().OpenSession(t.Context(), next); err != nil {
 		t.Fatal(err)
 	}

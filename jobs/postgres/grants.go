@@ -71,7 +71,7 @@ func (g grants) OpenSession(ctx context.Context, s locking.Session) error {
 	}
 	return g.pipeline(ctx, "open session", func(b *pgx.Batch) {
 		b.Queue(openSession, openColumns(storage.Session{ID: s.ID, Replica: s.Replica,
-			Version: s.Version, TTL: s.TTL, Succeeds: s.Succeeds}, true)...)
+			Version: s.Version, TTL: s.TTL, ReplaceEarlier: s.ReplaceEarlier}, true)...)
 		b.Queue(requireSession, s.ID)
 	})
 }

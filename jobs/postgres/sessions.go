@@ -109,8 +109,8 @@ func (s *Store) Open(ctx context.Context, session storage.Session) error {
 
 // openColumns returns the columns of a session that has locks, or of one that has runs.
 func openColumns(session storage.Session, locks bool) []any {
-	return []any{session.ID, session.Replica, session.Version, session.TTL, locks, session.Succeeds,
-		session.LockServers, session.Table}
+	return []any{session.ID, session.Replica, session.Version, session.TTL, locks,
+		session.ReplaceEarlier, session.LockServers, session.Table}
 }
 
 // Heartbeat implements storage.Sessions.

@@ -51,7 +51,7 @@ func (s *Store) Open(ctx context.Context, session storage.Session) error {
 	err := s.write(ctx, "open session", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, openSession, session.ID, session.Replica, session.Version,
 			micros(opened.started), micros(opened.expires), session.LockServers, session.Table)
-		if err == nil && added && session.Succeeds {
+		if err == nil && added && session.ReplaceEarlier {
 			_, err = tx.ExecContext(ctx, expireFormer, session.ID, session.Replica,
 				micros(opened.started))
 		}
@@ -60,7 +60,7 @@ func (s *Store) Open(ctx context.Context, session storage.Session) error {
 	switch {
 	case err != nil && added:
 		s.sessions.forget(session.ID)
-	case err == nil && added && session.Succeeds:
+	case err == nil && added && session.ReplaceEarlier:
 		s.sessions.succeed(session)
 	}
 	return err

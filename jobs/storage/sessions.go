@@ -47,9 +47,9 @@ type Session struct {
 	Replica string    // the name, unique among live replicas by configuration; not checked
 	Version string    // of the binary
 	TTL     time.Duration
-	// Succeeds says that earlier sessions with the same Replica expire at once. A replica with a
-	// configured name sets it at its start.
-	Succeeds bool
+	// ReplaceEarlier says that earlier sessions with the same Replica expire at once. A replica
+	// with a configured name sets it at its start.
+	ReplaceEarlier bool
 	// LockServers identifies the replica's list of memcached servers; "" if unknown.
 	LockServers string
 	// Table identifies the cron table in the replica's configuration; "" is not compared.

@@ -45,7 +45,7 @@ func (g *Grants) OpenSession(ctx context.Context, s locking.Session) error {
 		_, err := g.liveSession(s.ID) // the reply was lost
 		return err
 	}
-	if s.Succeeds {
+	if s.ReplaceEarlier {
 		for _, other := range g.sessions {
 			if other.Replica == s.Replica && other.state == live {
 				g.lapse(other)

@@ -217,7 +217,7 @@ func TestIdentify(t *testing.T) {
 		{"viewer's token", []func(*http.Request){bearer("probe-token")},
 			Identity{Name: "probe", Role: Viewer, By: ByToken}, 0},
 		{"scraper's token", []func(*http.Request){bearer("scrape-token")},
-			Identity{Name: "prometheus", Role: Scraper, By: ByToken}, 0},
+			Identity{Name: "prometheus", Role: MetricsReader, By: ByToken}, 0},
 		{"scheme in lower case", []func(*http.Request){accesstest.WithHeader("Authorization", "bearer "+accesstest.DeployToken)}, Identity{Name: "deploy", Role: Operator, By: ByToken}, 0},
 		{"wrong token", []func(*http.Request){bearer(accesstest.DeployToken + "x")}, Identity{}, 401},
 		{"token's hash", []func(*http.Request){bearer(accesstest.Sum(accesstest.DeployToken))}, Identity{}, 401},

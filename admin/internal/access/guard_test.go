@@ -27,7 +27,7 @@ func testPolicy(t *testing.T) Policy {
 		Tokens: []Token{{Name: "deploy", Role: Operator,
 			Hash: accesstest.Sum(accesstest.DeployToken)},
 			{Name: "probe", Role: Viewer, Hash: accesstest.Sum("probe-token")},
-			{Name: "prometheus", Role: Scraper, Hash: accesstest.Sum("scrape-token")}},
+			{Name: "prometheus", Role: MetricsReader, Hash: accesstest.Sum("scrape-token")}},
 		Proxy: &Proxy{
 			Networks:   []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")},
 			UserHeader: "X-Forwarded-User", Role: Viewer, Operators: []string{"olga@example.com"},

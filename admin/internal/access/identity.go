@@ -13,9 +13,10 @@ type Role string
 
 // Predefined roles.
 const (
-	Viewer   Role = permission.Viewer
-	Operator Role = permission.Operator
-	Scraper  Role = permission.MetricsReader
+	Viewer        Role = permission.Viewer
+	Operator      Role = permission.Operator
+	TriggerRole   Role = permission.TriggerRole
+	MetricsReader Role = permission.MetricsReader
 )
 
 // Identity is the sender of a request.

@@ -548,7 +548,7 @@ func TestOIDCMistakes(t *testing.T) {
 		"client id":        func(p *Policy) { p.OIDC.ClientID = "" },
 		"cookie keys":      func(p *Policy) { p.CookieKeys = nil },
 		"nobody a role":    func(p *Policy) { p.OIDC.Groups = nil },
-		"group":            func(p *Policy) { p.OIDC.Groups[0].Role = Scraper },
+		"group":            func(p *Policy) { p.OIDC.Groups[0].Role = MetricsReader },
 		"the role of Op":   func(p *Policy) { p.OIDC.Role = "root" },
 		"everybody a role": func(p *Policy) { p.OIDC.Role, p.OIDC.Domains = Viewer, nil },
 		"not shown under this host": func(p *Policy) {

@@ -66,7 +66,7 @@ func (p *Policy) Guarded() bool {
 func (p *Policy) Check(bad func(format string, args ...any)) {
 	roles := permission.NewPolicy(p.Roles, bad)
 	known := func(r Role) bool { return roles.Has(string(r)) || p.Authorizer != nil && r != "" }
-	people := func(r Role) bool { return known(r) && r != Scraper }
+	people := func(r Role) bool { return known(r) && r != MetricsReader }
 	names := make(map[string]string)
 	p.checkUsers(people, names, bad)
 	p.checkTokens(known, names, bad)

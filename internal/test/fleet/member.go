@@ -76,7 +76,8 @@ func join(ctx context.Context, name, url, memcachedAddress string,
 	}
 	m.Locker, err = locking.New(m.backend, locking.Options{
 		Namespace: m.Store.ClusterID().String(), Lease: lease, Grants: m.Store.Grants(),
-		Session: locking.Session{Replica: m.Name, TTL: s.SessionTTL, Succeeds: true}, Log: log,
+		Session: locking.Session{Replica: m.Name, TTL: s.SessionTTL, ReplaceEarlier: true},
+		Log:     log,
 	})
 	if err != nil {
 		return nil, err

@@ -168,7 +168,7 @@ var sessionRules = []rule{
 		c.granted(former, mine)
 		c.granted(other, theirs)
 		s := storage.Session{ID: uuid.New(), Replica: "one", Version: "v2", TTL: ttl,
-			Succeeds: true}
+			ReplaceEarlier: true}
 		c.must(c.Store.Open(c.ctx, s))
 		if view := c.replica(former); view.ExpiresAt.After(c.now()) {
 			c.Errorf("the former session is shown as live: %+v", view)

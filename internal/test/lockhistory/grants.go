@@ -35,7 +35,7 @@ func (r *Recorder) Grants(g locking.Grants) locking.Grants {
 
 func (g *grants) OpenSession(ctx context.Context, s locking.Session) error {
 	asked := Now()
-	if s.Succeeds {
+	if s.ReplaceEarlier {
 		g.recorder.record(Event{At: asked, Kind: Succeeds, Session: s.ID, Replica: s.Replica})
 	}
 	err := g.Grants.OpenSession(ctx, s)

@@ -81,7 +81,7 @@ func runWorker(text string) (err error) {
 	locker, err := locking.New(backend, locking.Options{
 		Namespace: store.ClusterID().String(), Lease: 10 * time.Second,
 		Grants:  r.Grants(store.Grants()),
-		Session: locking.Session{Replica: spec.Replica, TTL: spec.TTL, Succeeds: true},
+		Session: locking.Session{Replica: spec.Replica, TTL: spec.TTL, ReplaceEarlier: true},
 	})
 	if err != nil {
 		return err

@@ -80,7 +80,7 @@ func (c *grantsTest) expire(session uuid.UUID) {
 	c.mu.Lock()
 	replica := c.replicas[session]
 	c.mu.Unlock()
-	next := locking.Session{ID: uuid.New(), Replica: replica, TTL: sessionTTL, Succeeds: true}
+	next := locking.Session{ID: uuid.New(), Replica: replica, TTL: sessionTTL, ReplaceEarlier: true}
 	c.must("session that succeeds", c.OpenSession(c.Context(), next))
 	c.must("its end", c.EndSession(c.Context(), next.ID))
 }

@@ -248,7 +248,7 @@ func testLocksOfDeadSessionsAreFreed(t *testing.T, f LockerFixture) {
 	c.checkNothingLeft("s", "r", "k")
 }
 
-func succeeding(o *locking.Options) { o.Session.Succeeds = true }
+func succeeding(o *locking.Options) { o.Session.ReplaceEarlier = true }
 
 func testEarlierSessionIsSucceeded(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)

@@ -152,7 +152,7 @@ func (c *cluster) kill(m *member) {
 // expire makes a member's session expire.
 func (c *cluster) expire(m *member) {
 	c.Helper()
-	next := locking.Session{ID: uuid.New(), Replica: m.name, TTL: sessionTTL, Succeeds: true}
+	next := locking.Session{ID: uuid.New(), Replica: m.name, TTL: sessionTTL, ReplaceEarlier: true}
 	check(c.T, "session that succeeds", c.grants.OpenSession(c.Context(), next), nil)
 	check(c.T, "its end", c.grants.EndSession(c.Context(), next.ID), nil)
 }

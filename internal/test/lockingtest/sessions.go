@@ -27,8 +27,8 @@ func sessionTests() map[string]func(*testing.T, GrantsFixture) {
 		"ReleaseByExpiredSession": testReleaseByAnExpiredSession,
 		"Sweep":                   testSweep,
 		"SweepSparesLive":         testSweepSparesLiveSessions,
-		"Succeeds":                testSucceeds,
-		"SucceedsByName":          testSameNameWithoutSucceeds,
+		"ReplaceEarlier":          testReplaceEarlier,
+		"ReplaceEarlierNotSet":    testSameNameWithoutReplaceEarlier,
 	}
 }
 
@@ -95,7 +95,7 @@ func testOpenAgain(t *testing.T, f GrantsFixture) {
 	}
 	r := ask(writes("a"))
 	c.granted(s.ID, r)
-	s.Succeeds = true // a session does not end itself
+	s.ReplaceEarlier = true // a session does not end itself
 	c.must("session", c.OpenSession(t.Context(), s))
 	if len(c.heartbeat(s.ID).Claims) != 1 {
 		t.Error("claim: got none, want one")
@@ -320,13 +320,13 @@ func testSweepSparesLiveSessions(t *testing.T, f GrantsFixture) {
 	c.granted(live, waiter)
 }
 
-func testSucceeds(t *testing.T, f GrantsFixture) {
+func testReplaceEarlier(t *testing.T, f GrantsFixture) {
 	c := newGrantsTest(t, f)
 	former, other := c.session("one"), c.session("other")
 	c.granted(former, ask(writes("a")))
 	kept := ask(writes("b"))
 	c.granted(other, kept)
-	next := locking.Session{ID: uuid.New(), Replica: "one", TTL: sessionTTL, Succeeds: true}
+	next := locking.Session{ID: uuid.New(), Replica: "one", TTL: sessionTTL, ReplaceEarlier: true}
 	c.must("session", c.OpenSession(t.Context(), next))
 	_, err := c.Heartbeat(t.Context(), former)
 	check(t, "heartbeat of the former session", err, locking.ErrSessionLost)
@@ -339,7 +339,7 @@ func testSucceeds(t *testing.T, f GrantsFixture) {
 	c.heartbeat(next.ID)
 }
 
-func testSameNameWithoutSucceeds(t *testing.T, f GrantsFixture) {
+func testSameNameWithoutReplaceEarlier(t *testing.T, f GrantsFixture) {
 	c := newGrantsTest(t, f)
 	one, namesake := c.session("one"), c.session("one")
 	holder := ask(writes("a"))

@@ -45,7 +45,7 @@ func (s *Store) Open(ctx context.Context, o storage.Session) error {
 		return nil
 	}
 	now := s.now()
-	if o.Succeeds {
+	if o.ReplaceEarlier {
 		for _, former := range s.sessions {
 			if former.Replica == o.Replica && former.live(now) {
 				former.expires = now
