@@ -8,16 +8,17 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/permission"
 )
 
-// Teams decides by the teams of a person. A team may do everything with the jobs of the group that
-// has its name, everybody may read, and the team "operations" may do everything.
+// Teams decides by the teams of a person. The team "billing" may do everything with the jobs of the
+// group "billing", and so on. Everybody who is in the map may read. The team "operations" may do
+// everything.
 type Teams map[string][]string // by the name of the person
 
 // Authorize returns nil, or a *permission.DeniedError.
-func (t Teams) Authorize(_ context.Context, who permission.Identity, p permission.Permission,
+func (t Teams) Authorize(_ context.Context, sender permission.Identity, p permission.Permission,
 	target permission.Target) error {
-	teams, known := t[who.Name]
-	// These answers do not depend on the target: who has a permission on Everything must have it
-	// on all targets.
+	teams, known := t[sender.Name]
+	// Give these answers before you look at the target, because an identity that has a permission
+	// on Everything must have it on all targets.
 	if known && p == permission.View || slices.Contains(teams, "operations") {
 		return nil
 	}
@@ -35,7 +36,7 @@ func (t Teams) Authorize(_ context.Context, who permission.Identity, p permissio
 			return nil
 		}
 	}
-	return &permission.DeniedError{Identity: who, Permission: p, Target: target}
+	return &permission.DeniedError{Identity: sender, Permission: p, Target: target}
 }
 
 func ExampleWithAuthorizer() {

@@ -47,7 +47,7 @@ type Job[P any] struct {
 	Writes    []string           // tables that it writes: exclusive locks
 	Reads     []string           // tables that it only reads: shared locks
 	Resources []configs.Resource // other locks
-	NoTables  bool               // instead of the three: it locks nothing but its own name
+	NoTables  bool               // instead of the three: it locks at most its own name
 
 	Group    string
 	Priority int           // 1 to 9, and 9 goes first; 0 is 5
@@ -118,8 +118,7 @@ func (j Job[P]) build() builtJob {
 	}
 	switch locks := len(j.Writes)+len(j.Reads)+len(j.Resources) > 0; {
 	case !locks && !j.NoTables:
-		mistake("tables", "found nothing, expected the tables that the job writes in Writes, or "+
-			"NoTables: true")
+		mistake("tables", "found nothing, expected Writes, Reads or Resources, or NoTables: true")
 	case locks && j.NoTables:
 		mistake("tables", "found locks and NoTables, expected one of them")
 	}

@@ -130,7 +130,7 @@ func TestMistakesOfJobsInGo(t *testing.T) {
 		file + `:1:10: workers: found 0`,
 		`job "forgotten": schedule: found nothing, expected a Schedule`,
 		`job "forgotten": handler: found nothing, expected a function in Run`,
-		`job "forgotten": tables: found nothing, expected the tables`,
+		`job "forgotten": tables: found nothing, expected Writes, Reads`,
 		`job "doubled": schedule: found a Schedule and OnlyTriggered`,
 		`job "doubled": handler: found Run and Handler`,
 		`job "doubled": tables: found locks and NoTables`,

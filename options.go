@@ -198,8 +198,8 @@ func WithTracerProvider(provider trace.TracerProvider) Option {
 }
 
 // WithRegisterer adds the metrics of docs/metrics.md to the program's own, from Open until the end
-// of Run. The page serves them too. A Registerer can have the metrics of one replica: for more, use
-// prometheus.WrapRegistererWith.
+// of Run. The page serves them too. A Registerer takes the metrics of one replica only. For several
+// replicas, use prometheus.WrapRegistererWith.
 func WithRegisterer(registerer prometheus.Registerer) Option {
 	return func(o *options) { o.Registerer = registerer }
 }

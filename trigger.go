@@ -20,7 +20,7 @@ import (
 type Trigger[P any] struct {
 	Job string
 	// Params replace the params of the job, key by key. The job must list each key of their JSON as
-	// overridable. The zero value replaces none.
+	// overridable. The zero value of P replaces none, even if its JSON has keys with empty values.
 	Params P
 	// Key makes the trigger idempotent: if the actor repeats it with the same Job, Key, Params, At
 	// and Delay, the result is the first run. "": each trigger has a run of its own. At most 200
@@ -80,9 +80,9 @@ func (t Trigger[P]) request() (storage.Action, storage.TriggerRequest, error) {
 	return by, r, nil
 }
 
-// Trigger adds a run of a job, which any replica starts, usually within a second. Jobs can be
-// triggered after the first replica that has them has become ready. A trigger before that is
-// refused with storage.ErrNotFound.
+// Trigger adds a run of a job, which any replica starts, usually within a second. A job can be
+// triggered as soon as one replica that has it is ready. An earlier trigger is refused with
+// storage.ErrNotFound.
 //
 // A refused trigger returns TriggerRefused together with an error. The error wraps
 // storage.ErrPaused, storage.ErrBusy, storage.ErrKeyUsed (the key belongs to another request),

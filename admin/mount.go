@@ -24,7 +24,7 @@ func At(path string) Option { return func(o *Options) { o.Prefix = path } }
 // sender who is not signed in.
 type Visitor struct {
 	Name string // for the audit log: at most 200 bytes, without control characters
-	Role Role   // Viewer, Operator, or a role of the configuration
+	Role Role   // a predefined role such as Viewer, or a role of the configuration
 	// Scope limits the visitor to a part of the role; nil: no limit.
 	Scope *permission.Grant
 }
@@ -85,8 +85,8 @@ func NewMount(base Options, change ...Option) (*Mount, error) {
 	return m, nil
 }
 
-// Options applies each Option of this page to base, without the Listen, Certificate and Prefix of
-// base, and returns the result.
+// Options copies base, clears Listen, Certificate and Prefix of the copy, applies each Option of
+// this page to the copy, and returns it.
 func (m *Mount) Options(base Options) Options {
 	base.Listen, base.Certificate, base.Prefix = "", nil, ""
 	for _, change := range m.change {

@@ -117,13 +117,13 @@ type Options struct {
 	Version string // of the binary
 
 	// Upcoming returns the next firing of each job of this replica's cron table that is later than
-	// the time from, the soonest first, at most n. It must be safe for concurrent use. Nil: no
-	// firings are shown.
-	Upcoming func(from time.Time, n int) []ScheduledFiring
+	// start, the soonest first, at most n. It must be safe for concurrent use. Nil: no firings are
+	// shown.
+	Upcoming func(start time.Time, n int) []ScheduledFiring
 	// ScheduledTimes returns the next scheduled times of one job of this replica's cron table that
-	// are later than the time from, at most n. It must be safe for concurrent use. Nil: no
-	// scheduled times are shown.
-	ScheduledTimes func(job string, from time.Time, n int) []time.Time
+	// are later than start, at most n. It must be safe for concurrent use. Nil: no scheduled times
+	// are shown.
+	ScheduledTimes func(job string, start time.Time, n int) []time.Time
 	// LongestWait returns how long a firing of a job waits for a lock that is held, but at most
 	// limit. It returns false if that is not known. It must be safe for concurrent use and may be
 	// nil.

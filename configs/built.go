@@ -29,9 +29,9 @@ type BuiltJob struct {
 	mistakes []Mistake
 }
 
-// NewBuiltJob returns a job that has these values of its keys. A zero value stands for the default
-// of its key. In a wait policy, a Reserve of locking.NeverReserve stands for 0s in a file. In wait
-// and retry policies, UnlimitedAttempts stands for 0 in a file.
+// NewBuiltJob returns job as a BuiltJob. A zero value stands for the default of its key. In a wait
+// policy, a Reserve of locking.NeverReserve stands for 0s in a file. In wait and retry policies,
+// UnlimitedAttempts stands for 0 in a file.
 //
 // The mistakes are those that were found while the job was made. They are reported with all others.
 func NewBuiltJob(job Job, mistakes ...Mistake) BuiltJob {
@@ -86,8 +86,9 @@ func NewParams(v any) (Params, error) {
 // Build completes and checks a configuration that Go code made: it returns what Parse would return
 // for a file with the same values and jobs. The configuration begins with [Defaults], or with what
 // Load or Parse returned. In a job that Go code made, a zero value means the default. If the
-// configuration began with Defaults, it also means the default in an element of a list, such as
-// Webhooks, and behind a pointer, such as Tracing. In all other places a zero value means zero.
+// configuration began with Defaults, a zero value also means the default in an element of a list,
+// such as Webhooks, and behind a pointer, such as Tracing. In all other places a zero value means
+// zero.
 //
 // Build returns all mistakes at once, as *Errors, without lines and columns.
 func Build(config Config, opts ...Option) (*Config, error) {

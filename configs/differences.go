@@ -4,7 +4,8 @@ import "reflect"
 
 // Differences returns the keys whose values differ between two configurations, in the order of the
 // schema. Sections are compared key by key, such as database.url, and lists as a whole, such as
-// jobs. Two drawn replica names count as equal. Secrets are compared but not shown.
+// jobs. Two generated replica names (Replica.Drawn) count as equal. Secrets are compared but not
+// shown.
 func (c *Config) Differences(other *Config) []string {
 	mine, its := *c, *other
 	if mine.Replica.Drawn && its.Replica.Drawn {

@@ -35,8 +35,8 @@ func (p Problem) String() string {
 // to write.
 const maxProblems = 200
 
-// Errors is the mistakes in a configuration by position, followed by those in its calendar files.
-// It lists the first 200 of them, and then says that there are more.
+// Errors lists the mistakes in a configuration by position, followed by the mistakes in its
+// calendar files. It has the first 200 of them, and then says that there are more.
 type Errors struct {
 	Problems []Problem `json:"problems"`
 }

@@ -94,7 +94,7 @@ type Replica struct {
 	// and a random suffix. A replica with a configured name ends the previous session of that name
 	// at start.
 	Name string `yaml:"name"`
-	// Drawn reports that no name is configured, so that Load, Parse or Build drew one.
+	// Drawn reports that no name is configured, so that Load, Parse or Build generated one.
 	Drawn bool `yaml:"-"`
 }
 

@@ -37,8 +37,8 @@ func (s *Scheduler) Outage(d time.Duration) {
 }
 
 // OutageOf makes a database of the section databases unavailable and moves the clock by d. Jobs of
-// that database do not start meanwhile, with reasons.DatabaseUnavailable, and their fenced
-// transactions return an error. Other jobs go on.
+// that database do not start meanwhile (the reason is reasons.DatabaseUnavailable), and their
+// fenced transactions return an error. Other jobs go on.
 func (s *Scheduler) OutageOf(database string, d time.Duration) {
 	s.t.Helper()
 	down, now := s.database(database), time.Now()

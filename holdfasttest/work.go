@@ -95,8 +95,8 @@ func WithFence(cluster uuid.UUID, writes, reads []string) WorkOption {
 // the attempt. By default it is the first attempt of a run of the job "test", scheduled now.
 func WithRun(fields jobs.Run) WorkOption { return func(w *work) { w.given = fields } }
 
-// WithContext sets the context from which that of the handler is derived. Its cause says why it
-// ends, such as jobs.ErrCancelled. By default it is that of the test.
+// WithContext sets ctx as the parent of the context of the handler. If ctx ends, the context of the
+// handler has the cause of ctx, such as jobs.ErrCancelled. The default is t.Context().
 func WithContext(ctx context.Context) WorkOption { return func(w *work) { w.ctx = ctx } }
 
 // WithTimeout sets the timeout of the attempt. By default there is none.

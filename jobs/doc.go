@@ -6,7 +6,7 @@
 // A handler does the work of one attempt. [Handle] gives it a name and the type of its params:
 //
 //	jobs.Handle("refresh-sales", func(ctx context.Context, run *jobs.Run, p Params) error {
-//		return postgres.CompleteInTx(ctx, run, func(tx pgx.Tx) error { … })
+//		return run.CompleteInTx(ctx, func(tx jobs.Tx) error { … })
 //	})
 //
 // The params of a job are decoded strictly when the job is added, so that a mistake in them is an

@@ -10,11 +10,11 @@ import (
 // fence.ErrCommitted because an earlier attempt has done the work.
 type HandlerFunc func(ctx context.Context, run *Run) error
 
-// Middleware wraps the handlers of all jobs. Holdfast calls it once for each job, and once more for
-// a run with trigger params. The HandlerFunc that it returns sees the run and the context of each
-// attempt before the handler does, and the error after it. That HandlerFunc may be called
-// concurrently, and must return soon after its context ends. If it panics, the run fails as if the
-// handler had panicked.
+// Middleware wraps the handlers of all jobs. Holdfast calls it once for each job, and again for
+// each run with trigger params. The HandlerFunc that it returns sees the run and the context of
+// each attempt before the handler, and the error of the handler afterwards. That HandlerFunc may be
+// called concurrently, and must return soon after its context ends. If it panics, the run fails as
+// if the handler had panicked.
 type Middleware func(next HandlerFunc) HandlerFunc
 
 // Registration is a named handler with the decoder of its params.

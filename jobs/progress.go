@@ -30,10 +30,10 @@ func (r *Run) Saved(ctx context.Context, target any) (bool, error) {
 	return true, nil
 }
 
-// PreviousScheduledAt returns the latest scheduled time before the run's own at which a run of the
-// job succeeded, in UTC; zero if there is none. So a job that processes the time since then misses
-// nothing if runs in between failed or were skipped. Runs with trigger params do not count, because
-// they did other work. Each call reads from the store.
+// PreviousScheduledAt returns the latest earlier scheduled time whose run succeeded, in UTC; zero
+// if there is none. So a job that processes the time since then misses nothing if runs in between
+// failed or were skipped. Runs with trigger params do not count, because they did other work. Each
+// call reads from the store.
 func (r *Run) PreviousScheduledAt(ctx context.Context) (time.Time, error) {
 	if r.attempt.Store == nil { // a Run of NewRun
 		return time.Time{}, nil

@@ -49,8 +49,8 @@ func (e *ExhaustedError) Unwrap() []error {
 }
 
 // Do calls op until it returns nil, as often as the policy allows, with delays between. It returns
-// nil, an error of op that the option If excludes, the cause of ctx if ctx ended before the first
-// try, or an *ExhaustedError.
+// nil, an error of op for which the option If says not to retry, the cause of ctx if ctx ended
+// before the first try, or an *ExhaustedError.
 func Do(ctx context.Context, policy Policy, op func(context.Context) error,
 	options ...Option) error {
 	if ctx.Err() != nil {

@@ -16,7 +16,7 @@ type Option func(*settings)
 // other error unchanged.
 func If(worth func(error) bool) Option { return func(s *settings) { s.worth = worth } }
 
-// OnFailure makes Do call hook after each failure, except one that If excludes. If
+// OnFailure makes Do call hook after each failure, except one for which If says not to retry. If
 // hook returns an error, there is no further try.
 func OnFailure(hook func(Failure) error) Option { return func(s *settings) { s.onFailure = hook } }
 

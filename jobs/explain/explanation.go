@@ -69,9 +69,9 @@ type Explanation struct {
 	Pauses []storage.Pause `json:"pauses,omitempty"`
 	// After is the outcome of each dependency, in their order.
 	After []Dependency `json:"after,omitempty"`
-	// ScheduledBefore and ScheduledAfter are the nearest scheduled times before and after At
-	// that no calendar excludes. They are nil if there is none; the search back ends after twelve
-	// years.
+	// ScheduledBefore is the nearest scheduled time earlier than At, and ScheduledAfter the nearest
+	// later one, without those that a calendar excludes. Nil: there is none. The search for an
+	// earlier one ends after twelve years.
 	ScheduledBefore *time.Time `json:"scheduled_before"`
 	ScheduledAfter  *time.Time `json:"scheduled_after"`
 	// ManualRuns are the runs that triggers and backfills added for At, and those that were

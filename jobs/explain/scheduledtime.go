@@ -19,8 +19,9 @@ const deepest = 50
 // NextScheduledAt returns the job's first scheduled time after t, or the zero time. For a
 // dependent, that is the first time that all its dependencies share and that its calendars do not
 // exclude. The search ends after a thousand scheduled times of dependencies.
-func NextScheduledAt(job func(name string) (jobs.Job, bool), of jobs.Job, t time.Time) time.Time {
-	return scheduledTimes{job: job}.next(of, t)
+func NextScheduledAt(find func(name string) (jobs.Job, bool), job jobs.Job,
+	t time.Time) time.Time {
+	return scheduledTimes{job: find}.next(job, t)
 }
 
 // next returns the job's first scheduled time after t, or the zero time.

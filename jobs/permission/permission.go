@@ -11,7 +11,7 @@ const (
 	ViewMetrics Permission = "view_metrics" // read the metrics of a replica
 	Trigger     Permission = "trigger"      // add runs of a job, and repeat deliveries of webhooks
 	Pause       Permission = "pause"        // pause and resume
-	Cancel      Permission = "cancel"       // cancel runs
+	Cancel      Permission = "cancel"       // cancel runs and backfills of a job
 	Release     Permission = "release"      // release locks by force
 	Drain       Permission = "drain"        // drain replicas
 	EditJobs    Permission = "edit_jobs"    // add, change and remove jobs; read definitions

@@ -158,11 +158,11 @@ func (p *Policy) Has(role string) bool {
 }
 
 // Authorize implements Authorizer.
-func (p *Policy) Authorize(_ context.Context, who Identity, need Permission, t Target) error {
-	for _, g := range p.grants[who.Role] {
+func (p *Policy) Authorize(_ context.Context, sender Identity, need Permission, t Target) error {
+	for _, g := range p.grants[sender.Role] {
 		if g.Covers(need, t) {
 			return nil
 		}
 	}
-	return &DeniedError{who, need, t}
+	return &DeniedError{sender, need, t}
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Identity is who asks.
+// Identity is the sender of a request.
 type Identity struct {
 	Name  string // "" on a server without users
 	Role  string
@@ -14,11 +14,11 @@ type Identity struct {
 	Scope *Grant
 }
 
-// Authorizer decides whether an identity has a permission on a target. It returns nil, a
-// *DeniedError, or why it could not decide. An identity that has a permission on Everything must
+// Authorizer decides whether the sender of a request has a permission on a target. It returns nil,
+// a *DeniedError, or why it could not decide. An identity that has a permission on Everything must
 // have it on all targets. It must be safe for concurrent use.
 type Authorizer interface {
-	Authorize(ctx context.Context, who Identity, p Permission, t Target) error
+	Authorize(ctx context.Context, sender Identity, p Permission, t Target) error
 }
 
 // Subject is an identity with the Authorizer that decides about it.

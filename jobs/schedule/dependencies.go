@@ -24,7 +24,7 @@ type AfterMistake struct {
 // Error says what was found and what is expected.
 func (m *AfterMistake) Error() string { return m.Text(strconv.Quote(m.Name)) }
 
-// Text returns the text of Error with the argument in place of Name and its quotes.
+// Text returns the text of Error, with the argument instead of the quoted Name.
 func (m *AfterMistake) Text(name string) string {
 	switch {
 	case m.cycle != nil:

@@ -15,20 +15,20 @@ type Occurrence struct {
 	Change string
 }
 
-// Preview returns the first n scheduled times that are later than the time from, or all if there
-// are fewer. If excluded is true it also returns those between them that calendars exclude, at most
-// five hundred.
-func (s Schedule) Preview(from time.Time, n int, excluded bool) []Occurrence {
+// Preview returns the first n scheduled times that are later than start, or all if there are fewer.
+// If excluded is true, it also returns the scheduled times between them that calendars exclude, at
+// most five hundred.
+func (s Schedule) Preview(start time.Time, n int, excluded bool) []Occurrence {
 	var all []Occurrence
 	const most = 500
 	hidden := 0
-	offset := offsetOf(from.In(s.Zone()))
+	offset := offsetOf(start.In(s.Zone()))
 	for len(all)-hidden < n {
 		find := s.Next
 		if excluded {
 			find = s.nominal
 		}
-		scheduledAt := find(from)
+		scheduledAt := find(start)
 		if scheduledAt.IsZero() {
 			break
 		}
@@ -42,7 +42,7 @@ func (s Schedule) Preview(from time.Time, n int, excluded bool) []Occurrence {
 			}
 		}
 		all = append(all, o)
-		from, offset = scheduledAt, offsetOf(scheduledAt.In(s.Zone()))
+		start, offset = scheduledAt, offsetOf(scheduledAt.In(s.Zone()))
 	}
 	return all
 }

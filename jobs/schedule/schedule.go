@@ -62,16 +62,16 @@ func (s Schedule) nominal(t time.Time) time.Time {
 	return scheduledAt.UTC()
 }
 
-// Upcoming returns the first n scheduled times that are later than the time from, or all if there
-// are fewer, in UTC.
-func (s Schedule) Upcoming(from time.Time, n int) []time.Time {
+// Upcoming returns the first n scheduled times that are later than start, or all if there are
+// fewer, in UTC.
+func (s Schedule) Upcoming(start time.Time, n int) []time.Time {
 	var scheduledTimes []time.Time
 	for len(scheduledTimes) < n {
-		from = s.Next(from)
-		if from.IsZero() {
+		start = s.Next(start)
+		if start.IsZero() {
 			break
 		}
-		scheduledTimes = append(scheduledTimes, from)
+		scheduledTimes = append(scheduledTimes, start)
 	}
 	return scheduledTimes
 }

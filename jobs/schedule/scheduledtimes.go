@@ -6,21 +6,21 @@ import "time"
 // dependent.
 const mostSteps = 10_000
 
-// ScheduledTimes returns the first n scheduled times of the job that are later than the time from,
-// or all if there are fewer. schedules has the schedules of all jobs, by name. The scheduled times
-// of a dependent are those that all its dependencies share. It is due when they have succeeded. If
+// ScheduledTimes returns the first n scheduled times of the job that are later than start, or all
+// if there are fewer. schedules has the schedules of all jobs, by name. The scheduled times of a
+// dependent are those that all its dependencies share. It is due when they have succeeded. If
 // dependencies share few scheduled times, some may be left out. Jobs that depend on each other have
 // none.
-func ScheduledTimes(schedules map[string]Schedule, job string, from time.Time, n int) []time.Time {
+func ScheduledTimes(schedules map[string]Schedule, job string, start time.Time, n int) []time.Time {
 	steps := mostSteps
 	var scheduledTimes []time.Time
 	for len(scheduledTimes) < n {
-		next := nextOf(schedules, job, from, len(schedules), &steps)
+		next := nextOf(schedules, job, start, len(schedules), &steps)
 		if next.IsZero() {
 			break
 		}
 		scheduledTimes = append(scheduledTimes, next)
-		from = next
+		start = next
 	}
 	return scheduledTimes
 }

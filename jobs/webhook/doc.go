@@ -1,6 +1,6 @@
-// Package webhook sends events of ended runs to webhooks. Any replica can send an event. Each event
-// is sent until the webhook confirms it, or its retry policy is exhausted. So it may arrive more
-// than once.
+// Package webhook sends events of ended runs to webhooks. Any replica can send an event. A Sender
+// sends each event until the webhook confirms it, or the retry policy is exhausted. If the
+// confirmation is lost, the event arrives more than once.
 //
 // The transaction that ends a run records its deliveries in the store. A [Sender] leases due
 // deliveries for a little longer than a try may take, and settles each with the outcome. If a

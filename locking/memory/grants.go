@@ -14,9 +14,9 @@ import (
 )
 
 // Grants is a locking.Grants in memory. The cost of a request does not grow with the number of
-// locks. It grows with the number and the depth of the requested resources. It also grows with the
-// number of waiters that want these or related resources and have no reservation now, because the
-// search for waiters with a reservation reads them too. Its methods may be called concurrently.
+// locks. It grows with the number and the depth of the requested resources. The search for
+// reservations reads all waiters for these or related resources, so the cost also grows with their
+// number. Its methods may be called concurrently.
 type Grants struct {
 	mu       sync.Mutex
 	sessions map[uuid.UUID]*session
