@@ -57,7 +57,7 @@ func busy() Options {
 	h.audit = pastActions()
 	h.saved = map[string]json.RawMessage{
 		"rollup-sales": json.RawMessage(`{"until":"2026-03-14T03:10:00Z","rows":81244}`)}
-	return options(h)
+	return withTable(options(h), jobsOfTable())
 }
 
 // pastOf returns runs of the jobs, the newest first. They are the same in each test.

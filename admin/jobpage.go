@@ -41,6 +41,8 @@ type JobDetail struct {
 	Backfill *storage.Backfill `json:"last_backfill,omitempty"`
 	// state that its runs save for the next run
 	Saved json.RawMessage `json:"saved_state,omitempty"`
+	// null if the replica that answers does not have the job
+	Definition *JobDefinition `json:"definition"`
 	// the job was just added, and no replica has registered it yet
 	Pending bool `json:"pending,omitempty"`
 }
@@ -55,9 +57,7 @@ func (s jobPages) jobJSON(w http.ResponseWriter, r *http.Request) {
 			return JobDetail{}, err
 		}
 		d, err := s.reader.job(ctx, now, r.PathValue("name"))
-		if !pages.May(r.Context(), permission.ViewOutput) {
-			d.Saved = nil
-		}
+		d.hide(r.Context())
 		return d, err
 	})
 }
@@ -74,12 +74,20 @@ func (s jobPages) jobPage(w http.ResponseWriter, r *http.Request) {
 		Load: func(ctx context.Context, p cluster.Snapshot) (JobDetail, error) {
 			return s.reader.job(ctx, p.Now, name)
 		},
-		Complete: func(d *JobDetail, _ *pages.Frame) {
-			if !pages.May(r.Context(), permission.ViewOutput) {
-				d.Saved = nil
-			}
-		},
+		Complete: func(d *JobDetail, _ *pages.Frame) { d.hide(r.Context()) },
 	})
+}
+
+// hide removes what the sender of the request may not view.
+func (d *JobDetail) hide(ctx context.Context) {
+	if !pages.May(ctx, permission.ViewOutput) {
+		d.Saved = nil
+	}
+	if d.Definition != nil && !pages.May(ctx, permission.EditJobs) {
+		visible := *d.Definition // the cached page keeps its own
+		visible.Params = nil
+		d.Definition = &visible
+	}
 }
 
 // job returns one job.
@@ -106,6 +114,7 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 		return d, fmt.Errorf("outcomes: %w", err)
 	}
 	d.Job = newJob(view, outcomes[name])
+	d.Definition = r.definition(view)
 	d.ScheduledTimes = append([]time.Time{}, r.scheduledTimesOf(name, now, nextScheduledTimes)...)
 	if len(d.ScheduledTimes) > 0 {
 		d.NextScheduledAt = &d.ScheduledTimes[0]

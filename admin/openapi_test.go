@@ -657,7 +657,8 @@ func TestAnswersMatchTheirSchemas(t *testing.T) {
 	t.Parallel()
 	d := newDescribed(t)
 	asked := clusters()
-	short := []string{"empty", "contention", "hostile", "memcached", "story", "down", "added"}
+	short := []string{"empty", "busy", "contention", "hostile", "memcached", "story", "down",
+		"added"}
 	for _, name := range soak.Pick(short, slices.Sorted(maps.Keys(asked))) {
 		server := newServer(t, asked[name])
 		handler := server.Handler()

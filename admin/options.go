@@ -131,6 +131,9 @@ type Options struct {
 	// Explain explains a job's firing at a time in the format of schedule.ParseTime. It must be
 	// safe for concurrent use. Nil: the explanation uses only the store.
 	Explain func(ctx context.Context, job, at string) (explain.Explanation, error)
+	// Table is the cron table of this replica, with jobs that were added at run time. It must be
+	// safe for concurrent use. Nil: jobs are shown without their params and policies.
+	Table explain.Table
 	// Changes notifies open pages of changes in the cluster at once. Nil: pages only refresh
 	// regularly.
 	Changes Changes

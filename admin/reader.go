@@ -18,6 +18,7 @@ type reader struct {
 	ops            *operations.Operations // may be nil
 	scheduledTimes func(job string, from time.Time, n int) []time.Time
 	progress       storage.JobProgress
+	table          explain.Table // may be nil
 	explain        func(ctx context.Context, job, at string) (explain.Explanation, error)
 }
 
@@ -32,7 +33,8 @@ func newReader(o Options) *reader {
 	return &reader{
 		Reader: cluster.NewReader(o.Store, lock, o.Operations, o.Upcoming),
 		lock:   lock, ops: o.Operations,
-		scheduledTimes: o.ScheduledTimes, progress: o.Progress, explain: explainer,
+		scheduledTimes: o.ScheduledTimes, progress: o.Progress, table: o.Table,
+		explain: explainer,
 	}
 }
 

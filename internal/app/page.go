@@ -40,7 +40,8 @@ func (r *Replica) pageOptions(config *configs.Config) admin.Options {
 
 	options.Ready, options.LongestWait = r.scheduler.Ready, r.scheduler.LongestWait
 	options.Upcoming, options.ScheduledTimes = r.upcoming, r.scheduler.ScheduledTimes
-	options.Explain = explain.New(explain.Options{Store: r.timed, Table: r.scheduler.Table(),
+	options.Table = r.scheduler.Table()
+	options.Explain = explain.New(explain.Options{Store: r.timed, Table: options.Table,
 		Pauses: r.timed.Pauses, Keep: config.History.Keep}).Explain
 
 	options.Metrics, options.Trace = r.metrics.Handler(), r.traceOf

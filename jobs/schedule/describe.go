@@ -15,11 +15,7 @@ func (s Schedule) Describe() string {
 	if zoned {
 		text += ", " + zoneWords(s.Zone())
 	}
-	var names []string
-	for _, c := range s.calendars {
-		names = append(names, c.name)
-	}
-	if len(names) > 0 {
+	if names := s.Calendars(); len(names) > 0 {
 		text += ", but not when " + listWords(names) + " " +
 			oneOrMany(len(names), "excludes", "exclude") + " it"
 	}

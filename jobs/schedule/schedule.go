@@ -100,6 +100,14 @@ func (s Schedule) WithCalendars(calendars ...*Calendar) Schedule {
 	return s
 }
 
+// Calendars returns the names of the calendars that exclude scheduled times, or nil.
+func (s Schedule) Calendars() (names []string) {
+	for _, c := range s.calendars {
+		names = append(names, c.name)
+	}
+	return names
+}
+
 // WithJitter returns the schedule with delays that are shorter than limit. Its scheduled times do
 // not change.
 func (s Schedule) WithJitter(limit time.Duration) Schedule {

@@ -1,0 +1,130 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
+	"github.com/holdfast-dev/holdfast/internal/redact"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/explain"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// JobDefinition is the part of a job's definition that the store does not have. It is from the cron
+// table of the replica that answers.
+type JobDefinition struct {
+	// the replica has another definition of the job than the active one
+	Inactive bool `json:"inactive,omitempty"`
+	// with [redacted] in place of secrets; absent without the permission edit_jobs
+	Params      json.RawMessage  `json:"params,omitempty"`
+	Overridable []string         `json:"overridable,omitempty"` // params that a trigger may replace
+	Database    string           `json:"database,omitempty"`    // absent: that of the history
+	Calendars   []string         `json:"calendars,omitempty"`   // that exclude scheduled times
+	Webhooks    []JobWebhook     `json:"webhooks,omitempty"`
+	Policies    []explain.Policy `json:"policies"`
+}
+
+// JobWebhook is a webhook that is notified of the ends of a job's runs.
+type JobWebhook struct {
+	Webhook string       `json:"webhook"`
+	States  []jobs.State `json:"states"`
+}
+
+// definition returns the definition of a job in the cron table of this replica, or nil if it is not
+// there.
+func (r *reader) definition(view storage.JobView) *JobDefinition {
+	if r.table == nil {
+		return nil
+	}
+	job, found := r.table.Job(view.Name)
+	if !found {
+		return nil
+	}
+	params := job.Params
+	if len(params) == 0 {
+		params = json.RawMessage("{}")
+	}
+	return &JobDefinition{
+		Inactive: r.table.Hash(view.Name) != view.Hash,
+		Params:   redact.Params(params, job.Secrets), Overridable: job.Overridable,
+		Database: job.Database, Calendars: job.Schedule.Calendars(),
+		Webhooks: webhooksOf(job.Hooks), Policies: explain.Policies(&job),
+	}
+}
+
+// webhooksOf returns the webhooks by name.
+func webhooksOf(hooks []jobs.Hook) (list []JobWebhook) {
+	states := make(map[string][]jobs.State)
+	for _, h := range hooks {
+		states[h.Webhook] = append(states[h.Webhook], h.State)
+	}
+	for _, name := range slices.Sorted(maps.Keys(states)) {
+		slices.Sort(states[name])
+		list = append(list, JobWebhook{name, slices.Compact(states[name])})
+	}
+	return list
+}
+
+// StateWords lists the states.
+func (w JobWebhook) StateWords() string {
+	texts := make([]string, len(w.States))
+	for i, state := range w.States {
+		texts[i] = words.State(state)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// shownParam is a param of a job. Its texts are blocks, such as statements, unless it is short.
+type shownParam struct {
+	Key   string
+	Short string
+	Texts []string
+}
+
+// Open reports whether the texts are few lines, which are shown at once.
+func (p shownParam) Open() bool {
+	const most = 16
+	return strings.Count(strings.Join(p.Texts, "\n"), "\n") < most
+}
+
+// ShownParams returns the params by key.
+func (d *JobDefinition) ShownParams() []shownParam {
+	var values map[string]json.RawMessage
+	if len(d.Params) == 0 || json.Unmarshal(d.Params, &values) != nil {
+		return nil
+	}
+	params := make([]shownParam, 0, len(values))
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		params = append(params, newShownParam(key, values[key]))
+	}
+	return params
+}
+
+func newShownParam(key string, value json.RawMessage) shownParam {
+	const short = 60
+	p := shownParam{Key: key}
+	var text string
+	var list []string
+	switch {
+	case json.Unmarshal(value, &text) == nil:
+		p.Texts = []string{text}
+	case key == "statements" && json.Unmarshal(value, &list) == nil:
+		p.Texts = list
+		return p
+	default:
+		text = string(value)
+		var indented bytes.Buffer
+		if json.Indent(&indented, value, "", "  ") != nil {
+			indented.Reset() // valid JSON does not fail
+		}
+		p.Texts = []string{indented.String()}
+	}
+	if len(text) <= short && !strings.Contains(text, "\n") {
+		p.Short, p.Texts = text, nil
+	}
+	return p
+}
