@@ -22,6 +22,19 @@ SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.
     d.version, j.version < 0, j.updated_at
 FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = abs(j.version)`
 
+	allJobs = "FROM holdfast.jobs j"
+	// inOrder reads the jobs in the order of the page, so that a search for a state stops after the
+	// page. Otherwise the planner reads the last run of each job and sorts.
+	inOrder = "FROM (SELECT * FROM holdfast.jobs ORDER BY name%s OFFSET 0) j"
+
+	// mayBeLast is a condition for the jobs that have a run in a state, if the history has few such
+	// runs. Without it the page reads the last run of each job to find the few jobs whose last run
+	// is in the state.
+	mayBeLast = ` AND (CASE WHEN (SELECT count(*) FROM (
+        SELECT FROM holdfast.runs WHERE unsuccessful_state = %[1]s LIMIT %[2]d) few) = %[2]d
+    THEN true
+    ELSE j.name IN (SELECT job FROM holdfast.runs WHERE unsuccessful_state = %[1]s) END)`
+
 	lastRunsOf = `
 SELECT` + recordColumns + `, '', NULL::text
 FROM unnest($1::text[]) n (job) CROSS JOIN LATERAL (
@@ -72,6 +85,9 @@ SELECT job, state, reason, count(*), max(created_at) FROM (%s) r
 	runsBetween = `SELECT` + recordColumns + `, '', NULL::text FROM holdfast.runs r
 		WHERE r.id BETWEEN $1 AND $2 ORDER BY r.id LIMIT $3`
 )
+
+// maxRare is the number of runs from which a state is not rare.
+const maxRare = 2_000
 
 // ListJobs implements storage.Listings.
 func (s *Store) ListJobs(ctx context.Context, f storage.JobFilter) ([]storage.JobView, error) {
@@ -133,19 +149,27 @@ func jobsQuery(f storage.JobFilter, pauses []storage.Pause) (string, []any) {
 		where += ` AND j.name IN (SELECT r.job FROM holdfast.runs r
     WHERE r.id = ANY(ARRAY(SELECT run FROM holdfast.claims)))`
 	default:
-		where += " AND " + arg(f.State) + ` = (
-    SELECT r.state FROM holdfast.runs r WHERE r.job = j.name
+		state := arg(f.State)
+		if f.State != jobs.Succeeded {
+			where += fmt.Sprintf(mayBeLast, state, maxRare)
+		}
+		where += " AND " + state + ` = (
+    SELECT r.state FROM holdfast.runs r WHERE r.job = d.job
         AND r.state NOT IN ('waiting', 'running') AND r.` + byCreation + `
     ORDER BY r.created_at DESC, r.id DESC LIMIT 1)`
 	}
 	if f.Paused != nil {
 		where += " AND (" + paused(pauses, arg) + ") = " + arg(*f.Paused)
 	}
-	order := " ORDER BY j.name"
+	direction := ""
 	if backwards(f.After != "", f.Before != "") {
-		order += " DESC"
+		direction = " DESC"
 	}
-	return selectJobs + where + order + fmt.Sprintf(" LIMIT %d", storage.PageSize(f.Limit)), args
+	query, order := selectJobs, " ORDER BY j.name"+direction
+	if f.State != "" && f.State.Final() {
+		query = strings.Replace(query, allJobs, fmt.Sprintf(inOrder, direction), 1)
+	}
+	return query + where + order + fmt.Sprintf(" LIMIT %d", storage.PageSize(f.Limit)), args
 }
 
 // paused is the condition that one of the pauses covers the job.

@@ -81,8 +81,9 @@ type ReplicaView struct {
 	// and those that follow are as of the last heartbeat.
 	ClockOffset *int64 `json:"clock_offset_ms,omitempty"`
 	Workers     int    `json:"workers"` // 0 if unknown
-	Busy        int    `json:"busy"`
-	NotReady    string `json:"not_ready,omitempty"` // why the replica cannot start runs
+	// Busy workers. Lists of replicas with their runs count the runs instead.
+	Busy     int    `json:"busy"`
+	NotReady string `json:"not_ready,omitempty"` // why the replica cannot start runs
 	// Databases are the databases of jobs, by name.
 	Databases []DatabaseState `json:"databases,omitempty"`
 }
