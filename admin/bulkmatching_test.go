@@ -256,7 +256,10 @@ func TestListsOfferAllThatMatch(t *testing.T) {
 	}{
 		{manyFailed(120), "/runs", ""},
 		{manyFailed(120), "/runs?state=failed&limit=20&before=" + id(1030).String(),
-			"again state=failed, cancel state=failed"},
+			"again state=failed"}, // a run that has ended cannot be cancelled
+		{contention(), "/runs?state=waiting", "cancel state=waiting"},
+		{manyFailed(120), "/runs?state=failed,waiting",
+			"again state=failed,waiting, cancel state=failed,waiting"},
 		{manyFailed(120), "/runs?" + recent, "again " + recent + ", cancel " + recent},
 		{manyFailed(120), "/runs?state=lost", ""}, // nothing matches
 		{tenThousand(), "/jobs", ""},

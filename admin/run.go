@@ -96,6 +96,18 @@ func (f runFields) Any() bool {
 	return f.Job+f.Reason+f.Replica+f.Resource+f.Backfill+f.From+f.Until != "" || len(f.States) > 0
 }
 
+// possible returns the actions that a run in one of the states can take: only a run that has ended
+// can be repeated, and only another can be cancelled.
+func (f runFields) possible(bulk permission.Allowed) permission.Allowed {
+	ended := func(state string) bool { return jobs.State(state).Final() }
+	if len(f.States) > 0 {
+		active := slices.ContainsFunc(f.States, func(state string) bool { return !ended(state) })
+		bulk.Trigger = bulk.Trigger && slices.ContainsFunc(f.States, ended)
+		bulk.Cancel = bulk.Cancel && active
+	}
+	return bulk
+}
+
 // AllReasons lists the reasons for the form.
 func (runFields) AllReasons() []jobs.Reason { return reasons.All() }
 
@@ -144,7 +156,9 @@ func (s runPages) runsPage(w http.ResponseWriter, r *http.Request) {
 			}
 			return v, nil
 		},
-		Complete: func(v *runsView, f *pages.Frame) { v.Bulk = s.bulkAllowed(r.Context(), f) },
+		Complete: func(v *runsView, f *pages.Frame) {
+			v.Bulk = v.Filter.possible(s.bulkAllowed(r.Context(), f))
+		},
 	})
 }
 

@@ -46,7 +46,7 @@ func (r *reader) runCounts(ctx context.Context, f storage.RunFilter,
 	if !ok {
 		return nil, nil
 	}
-	h, err := r.Histogram(ctx, from, until)
+	h, err := r.Histogram(ctx, now, from, until)
 	if err != nil {
 		return nil, err
 	}

@@ -103,7 +103,7 @@ func TestTextsAreInTheTimeZoneOfTheViewer(t *testing.T) {
 			"/jobs/rollup-sales/explain?at=2026-03-12T02:31:00Z", sentence,
 			[]string{"It is not due at 2026-03-12 11:31:00: "}},
 		{"omitted runs of the timeline", crowd(), "/locks/timeline?span=24h", sentence,
-			[]string{"are drawn, since 10:32:55: zoom in"}},
+			[]string{"are drawn, since 11:39:35: zoom in"}},
 		{"histogram", contention(), "/", tooltip, []string{
 			"2026-03-13 16:15:00, 15 min: 150 succeeded", "12:00:00, 15 min: 31 succeeded",
 			"2026-03-13 16:45:00, 15 min: 1 failed", "10:15:00, 15 min: at most 10 ms"}},

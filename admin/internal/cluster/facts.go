@@ -21,6 +21,8 @@ import (
 const (
 	// outcomesOfJob is the number of runs of a job that are checked for failures in a row.
 	outcomesOfJob = 20
+	// decidingOutcomes is the number of runs that are read first.
+	decidingOutcomes = 2
 	// maxSuspects bounds the jobs that are checked.
 	maxSuspects = 250
 	// latestFailures is the number of failed runs of any age whose jobs are checked, beside the
@@ -70,25 +72,14 @@ func (r *Reader) facts(ctx context.Context, now time.Time) (f Facts, err error) 
 			waiters[run.Job] = true
 		}
 	}
-	names := slices.Clone(suspects)
-	for job := range waiters {
-		if !slices.Contains(names, job) {
-			names = append(names, job)
-		}
+	if f.Outcomes, err = r.lastOutcomes(ctx, suspects, now); err != nil {
+		return f, err
 	}
-	f.Outcomes = map[string][]storage.Outcome{}
-	if len(names) > 0 {
-		outcomes, err := r.Store.Outcomes(ctx, names, outcomesOfJob)
-		if err != nil {
-			return f, fmt.Errorf("outcomes: %w", err)
-		}
-		f.Delays = startDelays(outcomes, waiters)
-		for _, job := range suspects {
-			f.Outcomes[job] = outcomes[job]
-		}
-		if err := r.dropRemoved(ctx, now, f.Outcomes, suspects); err != nil {
-			return f, err
-		}
+	if err := r.dropRemoved(ctx, now, f.Outcomes, suspects); err != nil {
+		return f, err
+	}
+	if f.Delays, err = r.startDelays(ctx, waiters, now); err != nil {
+		return f, err
 	}
 	f.GivenUp, err = r.givenUp(ctx, now)
 	return f, err
@@ -106,7 +97,7 @@ func (r *Reader) suspects(ctx context.Context, now time.Time) ([]string, []stora
 		return nil, nil, err
 	}
 	failures := make(map[string]int)
-	for _, t := range tallies {
+	for _, t := range tallies.tallies {
 		if slices.Contains(failedStates(), t.State) {
 			failures[t.Job] += t.Runs
 		}
@@ -125,6 +116,31 @@ func (r *Reader) suspects(ctx context.Context, now time.Time) ([]string, []stora
 		}
 	}
 	return names[:min(len(names), maxSuspects)], latest, nil
+}
+
+// lastOutcomes returns the last runs of each job, as many as decide whether it is failing. The last
+// few runs of most jobs decide that already.
+func (r *Reader) lastOutcomes(ctx context.Context, names []string,
+	now time.Time) (map[string][]storage.Outcome, error) {
+	all := make(map[string][]storage.Outcome, len(names))
+	for _, n := range []int{decidingOutcomes, outcomesOfJob} {
+		if len(names) == 0 {
+			break
+		}
+		found, err := r.Store.Outcomes(ctx, names, n)
+		if err != nil {
+			return nil, fmt.Errorf("outcomes: %w", err)
+		}
+		var undecided []string
+		for _, job := range names {
+			all[job] = found[job]
+			if _, decided := decideStreak(found[job], now); !decided && len(found[job]) == n {
+				undecided = append(undecided, job)
+			}
+		}
+		names = undecided
+	}
+	return all, nil
 }
 
 // dropRemoved drops jobs that were removed. It checks the first maxRemovedChecks jobs whose last
@@ -148,22 +164,6 @@ func (r *Reader) dropRemoved(ctx context.Context, now time.Time,
 		}
 	}
 	return nil
-}
-
-// startDelays returns how long after their scheduled times the last runs of each job started.
-func startDelays(outcomes map[string][]storage.Outcome,
-	of map[string]bool) map[string]storage.Typical {
-	found := make(map[string]storage.Typical, len(of))
-	for job := range of {
-		var delays []time.Duration
-		for _, o := range outcomes[job] {
-			if o.StartedAt != nil {
-				delays = append(delays, max(0, o.StartedAt.Sub(o.ScheduledAt)))
-			}
-		}
-		found[job] = storage.NewTypical(delays)
-	}
-	return found
 }
 
 // givenUp returns the deliveries that were given up in the last 24 h.

@@ -72,13 +72,17 @@ func (h Histogram) Stored() []storage.Quarter {
 // histogram counts the runs of the last 24 h.
 func (r *Reader) histogram(ctx context.Context, now time.Time) (Histogram, error) {
 	until := storage.QuarterOf(now).Add(storage.QuarterLength)
-	return r.Histogram(ctx, until.Add(-lastDay), until)
+	return r.Histogram(ctx, now, until.Add(-lastDay), until)
 }
 
-// Histogram counts the runs between two times, which are the beginnings of quarters of an hour.
-func (r *Reader) Histogram(ctx context.Context, from, until time.Time) (Histogram, error) {
+// histogramSpan is the time of a histogram.
+type histogramSpan struct{ from, until time.Time }
+
+// Histogram counts the runs between two times, which are the beginnings of quarters of an hour. The
+// numbers are at most factsLifetime old.
+func (r *Reader) Histogram(ctx context.Context, now, from, until time.Time) (Histogram, error) {
 	part := partOf(until.Sub(from))
-	stored, err := r.Store.Histogram(ctx, from, until, part)
+	stored, err := r.counted.Get(ctx, histogramSpan{from, until}, now)
 	if err != nil {
 		return newHistogram(from, until, part, nil), fmt.Errorf("histogram: %w", err)
 	}

@@ -12,6 +12,7 @@ const (
 	shownRunning  = 6
 	shownFailures = 12
 	shownPauses   = 5
+	shownBusy     = 12 // resources
 )
 
 // Title returns the title for the browser's tab.
@@ -32,6 +33,15 @@ func (o *Overview) Busy() []locks.ResourceState {
 	}
 	return busy
 }
+
+// BusyShown returns the busy resources that the page lists, in the order of Busy: those with the
+// most waiting runs, then those that are held longest.
+func (o *Overview) BusyShown() []locks.ResourceState {
+	return locks.MostUrgent(o.Busy(), shownBusy)
+}
+
+// BusyMore returns the number of busy resources that the page does not list.
+func (o *Overview) BusyMore() int { return max(0, len(o.Busy())-shownBusy) }
 
 // RunningShown returns the oldest running runs, which the page lists.
 func (o *Overview) RunningShown() []storage.Record {

@@ -1,10 +1,54 @@
 package cluster
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/locks"
+	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/locking"
 )
+
+// TestOverviewListsTheMostUrgentResources checks that of many busy resources the page lists those
+// with the most waiting runs and those that are held longest, in the order of all.
+func TestOverviewListsTheMostUrgentResources(t *testing.T) {
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	o := Overview{Resources: []locks.ResourceState{{Resource: "free", State: locks.HeldNot}}}
+	for i := range 40 {
+		o.Resources = append(o.Resources, locks.ResourceState{
+			Resource: fmt.Sprintf("t%02d", i), State: locks.HeldItself,
+			Locks: []locks.Lock{{Since: noon.Add(time.Duration(-i) * time.Minute)}},
+		})
+	}
+	o.Resources[6].Waiting, o.Resources[3].Waiting = 2, 7 // t05 and t02
+	var got []string
+	for _, r := range o.BusyShown() {
+		got = append(got, r.Resource)
+	}
+	want := "[t02 t05 t30 t31 t32 t33 t34 t35 t36 t37 t38 t39]"
+	if fmt.Sprint(got) != want || o.BusyMore() != 28 {
+		t.Errorf("got %v and %d more, want %s and 28 more", got, o.BusyMore(), want)
+	}
+}
+
+// TestLargestWaitTreeIsFirst checks that the page begins with the holder for which most runs wait.
+func TestLargestWaitTreeIsFirst(t *testing.T) {
+	var waiting []storage.Record
+	for i, holder := range []string{"old", "busy", "busy"} {
+		waiting = append(waiting, storage.Record{ID: [16]byte{byte(i + 1)}, Job: "job",
+			State: jobs.Waiting, BlockedBy: &jobs.Blocker{Resource: "t",
+				Holder: locking.Owner{Job: holder, Run: holder, Replica: "a"}}})
+	}
+	var got []string
+	for _, tree := range newWaitTrees(waiting, nil) {
+		got = append(got, fmt.Sprint(tree.Holder.Job, " ", tree.Runs))
+	}
+	if want := "[busy 2 old 1]"; fmt.Sprint(got) != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+}
 
 // TestBusyWorkersAreThoseOfTheListedRuns checks that the overview does not have a running run and
 // no busy worker, as the last heartbeat may say.

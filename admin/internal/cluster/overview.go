@@ -96,7 +96,7 @@ func (r *Reader) Overview(ctx context.Context, p Snapshot) (Overview, error) {
 	if err != nil {
 		return o, err
 	}
-	o.FailuresByJob = failuresByJob(tallies)
+	o.FailuresByJob = tallies.byJob
 	if o.Histogram, err = r.histogram(ctx, o.Now); err != nil {
 		return o, err
 	}

@@ -16,9 +16,11 @@ type Reader struct {
 	records.Reader
 	lock     *locks.Reader
 	upcoming func(from time.Time, n int) []ScheduledFiring // may be nil
-	tallies  *records.Cached[[]storage.Tally]              // of the last 24 h
+	tallies  *records.Cached[talliedDay]
 	known    *records.Cached[Facts]
 	groups   *records.Cached[[]storage.Group]
+	delays   startDelays
+	counted  *records.Keyed[histogramSpan, []storage.Quarter]
 	ops      *operations.Operations // may be nil
 }
 
@@ -27,11 +29,16 @@ type Reader struct {
 func NewReader(store storage.History, lock *locks.Reader, ops *operations.Operations,
 	upcoming func(from time.Time, n int) []ScheduledFiring) *Reader {
 	r := &Reader{Reader: records.Reader{Store: store}, lock: lock, upcoming: upcoming, ops: ops}
-	r.tallies = records.NewCached(records.CacheLifetime,
-		func(ctx context.Context, now time.Time) ([]storage.Tally, error) {
-			return store.Tallies(ctx, now.Add(-lastDay))
+	r.tallies = records.NewQuietCached(
+		func(ctx context.Context, now time.Time) (talliedDay, error) {
+			tallies, err := store.Tallies(ctx, now.Add(-lastDay))
+			return talliedDay{tallies, failuresByJob(tallies)}, err
 		})
 	r.known = records.NewCached(factsLifetime, r.facts)
+	r.counted = records.NewKeyed(factsLifetime,
+		func(ctx context.Context, s histogramSpan, _ time.Time) ([]storage.Quarter, error) {
+			return store.Histogram(ctx, s.from, s.until, partOf(s.until.Sub(s.from)))
+		})
 	r.groups = records.NewCached(records.CacheLifetime,
 		func(ctx context.Context, _ time.Time) ([]storage.Group, error) {
 			return store.Groups(ctx)
@@ -48,11 +55,18 @@ func (r *Reader) Groups(ctx context.Context, now time.Time) ([]storage.Group, er
 	return groups, nil
 }
 
-// recentTallies counts the runs of the last 24 h that did not succeed.
-func (r *Reader) recentTallies(ctx context.Context, now time.Time) ([]storage.Tally, error) {
+// talliedDay counts the runs of the last 24 h that did not succeed.
+type talliedDay struct {
+	tallies []storage.Tally
+	byJob   []JobFailures // never nil
+}
+
+// recentTallies counts the runs of the last 24 h that did not succeed. The caller must not change
+// the result.
+func (r *Reader) recentTallies(ctx context.Context, now time.Time) (talliedDay, error) {
 	tallies, err := r.tallies.Get(ctx, now)
 	if err != nil {
-		return nil, fmt.Errorf("query failed and skipped runs: %w", err)
+		return talliedDay{}, fmt.Errorf("query failed and skipped runs: %w", err)
 	}
 	return tallies, nil
 }

@@ -61,7 +61,8 @@ func (r *Reader) replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 	return views, nil
 }
 
-// BusyReplicas returns the replicas with the runs of each.
+// BusyReplicas returns the replicas with the runs of each. The number of busy workers is that of
+// the listed runs, because the number of the last heartbeat is older.
 func (r *Reader) BusyReplicas(ctx context.Context, p Snapshot) ([]Replica, error) {
 	running, err := r.Runs(ctx, storage.RunFilter{States: []jobs.State{jobs.Running},
 		Limit: storage.MaxBatch})
@@ -77,6 +78,7 @@ func (r *Reader) BusyReplicas(ctx context.Context, p Snapshot) ([]Replica, error
 				replicas[i].Runs = append(replicas[i].Runs, run)
 			}
 		}
+		replicas[i].Busy = min(len(replicas[i].Runs), replicas[i].Workers)
 	}
 	return replicas, nil
 }

@@ -52,6 +52,15 @@ type Status struct {
 	ServedBy ServedBy     `json:"-"`
 }
 
+// shownProblems is the number of problems that the overview lists.
+const shownProblems = 12
+
+// Shown returns the problems that the overview lists.
+func (s Status) Shown() []Problem { return s.Problems[:min(len(s.Problems), shownProblems)] }
+
+// More returns the number of problems that the overview does not list.
+func (s Status) More() int { return len(s.Problems) - len(s.Shown()) }
+
 // NewStatus applies the rules. It depends on nothing but the evidence. While the store does not
 // answer, only that, memcached and databases of jobs are problems, because all else is out of date.
 func NewStatus(e Evidence) Status {

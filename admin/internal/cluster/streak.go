@@ -24,7 +24,14 @@ type streak struct {
 
 // newStreak returns the last streak of outcomes, which are the newest first. If the job has
 // succeeded since, for longer than HoldTime, there is none.
-func newStreak(outcomes []storage.Outcome, now time.Time) (s streak) {
+func newStreak(outcomes []storage.Outcome, now time.Time) streak {
+	s, decided := decideStreak(outcomes, now)
+	s.Open = !decided && len(outcomes) >= outcomesOfJob
+	return s
+}
+
+// decideStreak also reports whether no earlier outcome can change the streak.
+func decideStreak(outcomes []storage.Outcome, now time.Time) (s streak, decided bool) {
 	for _, o := range outcomes {
 		at := o.ScheduledAt
 		if o.FinishedAt != nil {
@@ -34,7 +41,7 @@ func newStreak(outcomes []storage.Outcome, now time.Time) (s streak) {
 		switch {
 		case o.State == jobs.Succeeded:
 			if s.Failures > 0 || now.Sub(at) >= HoldTime {
-				return s
+				return s, true
 			}
 			s.EndedAt = &at
 		case slices.Contains(failedStates(), o.State):
@@ -45,6 +52,5 @@ func newStreak(outcomes []storage.Outcome, now time.Time) (s streak) {
 			s.Since = at
 		}
 	}
-	s.Open = len(outcomes) >= outcomesOfJob
-	return s
+	return s, false
 }

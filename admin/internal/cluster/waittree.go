@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
@@ -26,7 +28,8 @@ type WaitTree struct {
 }
 
 // newWaitTrees arranges waiting runs, which are sorted, below the holders that they wait for in the
-// end. The tree with the oldest wait is first. Held are the locks of each run.
+// end. The tree with the most runs is first, then the one with the oldest wait. Held are the locks
+// of each run.
 func newWaitTrees(waiting []storage.Record, held map[string][]locks.Lock) []*WaitTree {
 	chains := newChains(waiting)
 	nodes := make(map[string]*locks.Waiter, len(waiting))
@@ -53,6 +56,7 @@ func newWaitTrees(waiting []storage.Record, held map[string][]locks.Lock) []*Wai
 			t.Waiters = append(t.Waiters, node)
 		}
 	}
+	slices.SortStableFunc(trees, func(a, b *WaitTree) int { return cmp.Compare(b.Runs, a.Runs) })
 	return trees
 }
 

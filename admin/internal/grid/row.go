@@ -2,7 +2,9 @@ package grid
 
 import (
 	"fmt"
+	"html/template"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -82,6 +84,36 @@ func (r JobRow) Slots() []Slot {
 		}
 	}
 	return slots
+}
+
+// SlotElements returns the cells of the row as HTML. There are so many that a template, which calls
+// functions by reflection, would take most of the time of the page.
+func (r JobRow) SlotElements() template.HTML {
+	var b strings.Builder
+	write := func(parts ...string) {
+		for _, part := range parts {
+			b.WriteString(part)
+		}
+	}
+	escape := template.HTMLEscapeString
+	for _, slot := range r.Slots() {
+		var class string
+		if slot.Heads {
+			class = "hour"
+		}
+		if slot.Unknown {
+			class += " unknown"
+		}
+		write(`<td class="`, class, `">`)
+		if c := slot.Cell; c != nil {
+			title := escape(c.Title())
+			write(`<a class="cell `, escape(string(c.State)), `" href="`, escape(c.Path()),
+				`" data-titled title="`, title, `" aria-label="`, title, `">`, escape(c.Text()),
+				`</a>`)
+		}
+		write("</td>\n")
+	}
+	return template.HTML(b.String())
 }
 
 // Summary returns how many of the ended runs succeeded, or what the job does now.

@@ -69,10 +69,11 @@ func (r *Reader) Contentions(ctx context.Context, now time.Time,
 	w, about := q.window.At(now), q.resource
 	c := Contentions{Now: now, From: w.From, Until: w.Until, Length: w.Until.Sub(w.From),
 		Sums: []WaitSum{}, Cut: []string{}}
-	sums, err := r.Store.WaitSummaries(ctx, w.From, w.Until)
+	known, err := r.waitSums(ctx, q.window, now)
 	if err != nil {
-		return c, fmt.Errorf("query waits: %w", err)
+		return c, err
 	}
+	sums := slices.Clone(known)
 	times := 0
 	for i := range sums {
 		times += sums[i].Times

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/admin/internal/charts"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -41,8 +40,7 @@ func (l *Lane) rank(about *locking.Resource) int {
 
 // lanes returns the resources that jobs name or runs hold: held or waited-for ones first, then
 // those with the longest waits within the window, then by name.
-func (r *Reader) lanes(ctx context.Context, now time.Time, w charts.Window,
-	about *locking.Resource) ([]Lane, error) {
+func (r *Reader) lanes(ctx context.Context, now time.Time, q TimelineQuery) ([]Lane, error) {
 	requests, err := r.requests.Get(ctx, now)
 	if err != nil {
 		return nil, fmt.Errorf("query locked resources: %w", err)
@@ -56,9 +54,9 @@ func (r *Reader) lanes(ctx context.Context, now time.Time, w charts.Window,
 	if err != nil {
 		return nil, err
 	}
-	sums, err := r.Store.WaitSummaries(ctx, w.From, w.Until)
+	sums, err := r.waitSums(ctx, q.window, now)
 	if err != nil {
-		return nil, fmt.Errorf("query waits: %w", err)
+		return nil, err
 	}
 	by := make(map[locking.Resource]*Lane)
 	find := func(resource locking.Resource) *Lane {
@@ -87,7 +85,7 @@ func (r *Reader) lanes(ctx context.Context, now time.Time, w charts.Window,
 			by[resource].waited += sum.Waited
 		}
 	}
-	return sortedLanes(by, about), nil
+	return sortedLanes(by, q.resource), nil
 }
 
 // sortedLanes returns the lanes with the jobs that lock them or an ancestor. If about is not nil,

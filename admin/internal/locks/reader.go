@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/charts"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -48,6 +49,7 @@ type Reader struct {
 	requests  *records.Cached[[]storage.JobRequests]
 	conflicts *records.Cached[UpcomingConflicts]
 	agendas   map[string]*records.Cached[Agenda] // by the name of the span
+	sums      *records.Keyed[charts.WindowQuery, []storage.WaitSummary]
 	durations durations
 }
 
@@ -68,14 +70,20 @@ func NewReader(store storage.History, from Sources) *Reader {
 	}
 	r := &Reader{Reader: records.Reader{Store: store}, Sources: from,
 		known:    records.NewCached(records.CacheLifetime, known),
-		requests: records.NewCached(records.CacheLifetime, requests)}
-	r.conflicts = records.NewCached(records.CacheLifetime,
+		requests: records.NewQuietCached(requests)}
+	r.sums = records.NewKeyed(records.CacheLifetime,
+		func(ctx context.Context, q charts.WindowQuery,
+			now time.Time) ([]storage.WaitSummary, error) {
+			w := q.At(now)
+			return store.WaitSummaries(ctx, w.From, w.Until)
+		})
+	r.conflicts = records.NewQuietCached(
 		func(ctx context.Context, now time.Time) (UpcomingConflicts, error) {
 			return r.findConflicts(ctx, now, nil)
 		})
 	r.agendas = make(map[string]*records.Cached[Agenda])
 	for _, span := range AgendaSpans() {
-		r.agendas[span.Name] = records.NewCached(records.CacheLifetime,
+		r.agendas[span.Name] = records.NewQuietCached(
 			func(ctx context.Context, now time.Time) (Agenda, error) {
 				return r.findAgenda(ctx, now, span.Length)
 			})
@@ -90,6 +98,17 @@ func (r *Reader) Resources(ctx context.Context, now time.Time) ([]locking.Resour
 		return nil, fmt.Errorf("resources: %w", err)
 	}
 	return known, nil
+}
+
+// waitSums returns the waits within a window by job, holder and resource, at most some seconds old.
+// It is cached, because it reads up to storage.MaxTallied waits. The caller must not change them.
+func (r *Reader) waitSums(ctx context.Context, q charts.WindowQuery,
+	now time.Time) ([]storage.WaitSummary, error) {
+	sums, err := r.sums.Get(ctx, q, now)
+	if err != nil {
+		return nil, fmt.Errorf("query waits: %w", err)
+	}
+	return sums, nil
 }
 
 // Locks returns all locks by resource.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -32,6 +33,49 @@ type ResourceState struct {
 	Waiting  int          `json:"waiting"` // number of runs that wait for it
 
 	key string
+}
+
+// overviewLocks is the number of locks of one resource that the overview lists.
+const overviewLocks = 5
+
+// LocksShown returns the locks that the overview lists.
+func (r ResourceState) LocksShown() []Lock { return r.Locks[:min(len(r.Locks), overviewLocks)] }
+
+// LocksMore returns the number of locks that the overview does not list.
+func (r ResourceState) LocksMore() int { return len(r.Locks) - len(r.LocksShown()) }
+
+// MostUrgent returns n of the resources: those with the most waiting runs, then those that are held
+// longest. It keeps their order.
+func MostUrgent(states []ResourceState, n int) []ResourceState {
+	if len(states) <= n {
+		return states
+	}
+	places := make([]int, len(states))
+	for i := range places {
+		places[i] = i
+	}
+	slices.SortStableFunc(places, func(a, b int) int {
+		return cmp.Or(cmp.Compare(states[b].Waiting, states[a].Waiting),
+			states[a].heldSince().Compare(states[b].heldSince()))
+	})
+	places = places[:n]
+	slices.Sort(places)
+	urgent := make([]ResourceState, n)
+	for i, place := range places {
+		urgent[i] = states[place]
+	}
+	return urgent
+}
+
+// heldSince returns when the oldest of the locks was granted, or a time in the far future.
+func (r ResourceState) heldSince() time.Time {
+	oldest := time.Unix(1<<40, 0)
+	for _, lock := range r.Locks {
+		if lock.Since.Before(oldest) {
+			oldest = lock.Since
+		}
+	}
+	return oldest
 }
 
 // ResourceStates returns the named and the held resources: waited-for ones first, then held ones,

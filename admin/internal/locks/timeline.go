@@ -16,8 +16,8 @@ import (
 // Limits of one timeline.
 const (
 	shownLanes    = 16
-	maxDrawnRuns  = 6000
-	minRunsPerJob = 6
+	maxDrawnRuns  = 2000
+	minRunsPerJob = 2
 )
 
 // Timeline is the runs, waits and skips within a window, by resource.
@@ -67,7 +67,7 @@ func (r *Reader) Timeline(ctx context.Context, now time.Time, q TimelineQuery) (
 	w := q.window.At(now)
 	t := Timeline{Now: now, From: w.From, Until: w.Until, Length: w.Until.Sub(w.From),
 		Restarts: []storage.Restart{}, Cut: []string{}}
-	all, err := r.lanes(ctx, now, w, q.resource)
+	all, err := r.lanes(ctx, now, q)
 	if err != nil {
 		return t, err
 	}

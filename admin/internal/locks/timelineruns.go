@@ -1,6 +1,7 @@
 package locks
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -39,8 +40,7 @@ func (r *Reader) fill(ctx context.Context, t *Timeline) error {
 			l.Runs = append(l.Runs, of[name]...)
 		}
 		slices.SortFunc(l.Runs, func(a, b storage.RunInterval) int {
-			return cmp.Or(b.CreatedAt.Compare(a.CreatedAt),
-				cmp.Compare(a.Run.String(), b.Run.String()))
+			return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), bytes.Compare(a.Run[:], b.Run[:]))
 		})
 	}
 	return nil

@@ -19,13 +19,23 @@ type compressor struct{ writers sync.Pool }
 // that are encoded already pass unchanged. No page contains a secret, so that compression reveals
 // none to a client that chooses a part of the page.
 func Compress(next http.Handler) http.Handler {
-	c := &compressor{sync.Pool{New: func() any { return gzip.NewWriter(nil) }}}
+	c := &compressor{sync.Pool{New: newWriter}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		cw := &compressedWriter{ResponseWriter: w, compressor: c,
 			accepted: r.Method != http.MethodHead && acceptsGzip(r.Header)}
 		next.ServeHTTP(cw, r)
 		cw.close() // not after a panic: the client must see that the answer is incomplete
 	})
+}
+
+// newWriter returns a writer with the fastest compression. A page is read once, mostly on a fast
+// network, and compression must not take processor time from jobs.
+func newWriter() any {
+	w, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
+	if err != nil {
+		panic(err) // the level is valid
+	}
+	return w
 }
 
 // acceptsGzip reports whether the client accepts gzip.

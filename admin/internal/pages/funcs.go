@@ -18,7 +18,6 @@ func lockFuncs() template.FuncMap {
 		"took":            words.Took,
 		"axisY":           func() int { return charts.AxisHeight },
 		"histogramHeight": func() int { return charts.HistogramHeight },
-		"barHeight":       func() int { return charts.BarHeight },
 		"iso":             func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	}
 }

@@ -10,6 +10,10 @@ import (
 // request them every few seconds.
 const CacheLifetime = 15 * time.Second
 
+// QuietLifetime is the lifetime of results that take a tenth of a second to query, for the first
+// request after a quiet time.
+const QuietLifetime = time.Minute
+
 // renewTimeout bounds a query that no request waits for.
 const renewTimeout = 3 * time.Second
 
@@ -17,6 +21,7 @@ const renewTimeout = 3 * time.Second
 // queries the store.
 type Cached[T any] struct {
 	lifetime time.Duration
+	renewal  time.Duration // the age from which Get renews a result
 	ask      func(ctx context.Context, now time.Time) (T, error)
 
 	turn chan struct{} // of capacity one; taken by the caller that queries
@@ -29,16 +34,25 @@ type Cached[T any] struct {
 // NewCached returns a cache of the results of ask, each for lifetime.
 func NewCached[T any](lifetime time.Duration,
 	ask func(ctx context.Context, now time.Time) (T, error)) *Cached[T] {
-	return &Cached[T]{lifetime: lifetime, ask: ask, turn: make(chan struct{}, 1)}
+	return &Cached[T]{lifetime: lifetime, renewal: lifetime / 2, ask: ask,
+		turn: make(chan struct{}, 1)}
+}
+
+// NewQuietCached returns a cache of results that are renewed as if they had the lifetime
+// CacheLifetime. Only after a time without requests they are up to QuietLifetime old.
+func NewQuietCached[T any](ask func(ctx context.Context, now time.Time) (T, error)) *Cached[T] {
+	a := NewCached(QuietLifetime, ask)
+	a.renewal = CacheLifetime / 2
+	return a
 }
 
 // Get returns a result that is at most the lifetime old at now, by the store's clock. The caller
-// must not change it. In the second half of the lifetime, Get also begins to query the next result.
-// So pages that are requested often do not wait for a query.
+// must not change it. If the result is older than half of the lifetime, Get also begins to query
+// the next one. So pages that are requested often do not wait for a query.
 func (a *Cached[T]) Get(ctx context.Context, now time.Time) (answer T, err error) {
 	answer, age, ok := a.cached(now)
 	if ok {
-		if age >= a.lifetime/2 {
+		if age >= a.renewal {
 			a.renew(ctx, now)
 		}
 		return answer, nil

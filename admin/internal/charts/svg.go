@@ -1,0 +1,72 @@
+package charts
+
+import (
+	"html/template"
+	"strconv"
+	"strings"
+)
+
+// svg builds the hundreds of equal elements of a picture. A template would call several functions
+// by reflection for each of their attributes.
+type svg struct{ strings.Builder }
+
+// add appends texts that are SVG, and texts that are not and are escaped: the second, the fourth
+// and so on.
+func (s *svg) add(parts ...string) {
+	for i, part := range parts {
+		if i%2 == 1 {
+			part = template.HTMLEscapeString(part)
+		}
+		s.WriteString(part)
+	}
+}
+
+// html returns what was added.
+func (s *svg) html() template.HTML { return template.HTML(s.String()) }
+
+// Elements returns the bars of a strip.
+func (s Strip) Elements() template.HTML { return elements(s.Bars) }
+
+// Elements returns the bars of a plot.
+func (p Plot) Elements() template.HTML { return elements(p.Bars) }
+
+func elements(bars []Bar) template.HTML {
+	var out svg
+	for _, b := range bars {
+		out.add(`<rect class="`, string(b.State), `" x="`, strconv.Itoa(b.X), `" y="`,
+			strconv.Itoa(b.Y), `" width="`, strconv.Itoa(b.W), `" height="`, strconv.Itoa(b.H),
+			`"><title>`, b.Title, "</title></rect>\n")
+	}
+	return out.html()
+}
+
+// BarElements returns the bars of a lane.
+func (l Lane) BarElements() template.HTML {
+	var out svg
+	for _, b := range l.Bars {
+		class, fill := b.Class, ""
+		if b.Several() > 0 {
+			class = strings.Join([]string{class, "several"}, " ")
+		}
+		if b.Class == "wait" {
+			fill = ` fill="url(#hatch)"`
+		}
+		out.add(`<a href="`, b.Path, `" class="bar `, class, `"><title>`, b.Title,
+			`</title><rect x="`, b.X.String(), `" y="`, strconv.Itoa(b.Y), `" width="`,
+			b.W.String(), `" height="`, strconv.Itoa(BarHeight), `"`+fill+"/></a>\n")
+	}
+	return out.html()
+}
+
+// BarElements returns the bars of a histogram.
+func (c HistogramChart) BarElements() template.HTML {
+	var out svg
+	for _, b := range c.Bars {
+		x, width := b.X.String(), b.W.String()
+		out.add(`<a href="`, b.Path, `" class="`, b.Class, `" tabindex="-1"><title>`, b.Title,
+			`</title><rect class="reach" x="`, x, `" y="`, strconv.Itoa(b.ReachY), `" width="`,
+			width, `" height="`, strconv.Itoa(b.ReachH), `"/><rect x="`, x, `" y="`,
+			strconv.Itoa(b.Y), `" width="`, width, `" height="`, strconv.Itoa(b.H), "\"/></a>\n")
+	}
+	return out.html()
+}
