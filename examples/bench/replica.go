@@ -19,8 +19,11 @@ import (
 )
 
 const (
-	readyLimit = time.Minute
-	stopLimit  = time.Minute // more than the replicas' own grace
+	readyLimit = 2 * time.Minute
+	// startedTogether is how many replicas may start at the same time. If 48 started together, most
+	// of them would lose their first sessions before they have registered their jobs.
+	startedTogether = 6
+	stopLimit       = time.Minute // more than the replicas' own grace
 
 	// profileVariable names the file for a replica's processor profile.
 	profileVariable = "BENCH_PROFILE"
@@ -79,7 +82,14 @@ type cluster []*replicas.Process
 // startCluster starts the replicas and returns when all can start runs.
 func startCluster(ctx context.Context, l load, dir, program string) (cluster, error) {
 	var c cluster
+	bounded, cancel := context.WithTimeout(ctx, readyLimit)
+	defer cancel()
 	for i := range l.options.replicas {
+		if i >= startedTogether {
+			if err := c[i-startedTogether].Ready(bounded); err != nil {
+				return nil, errors.Join(err, c.kill())
+			}
+		}
 		name := "replica-" + strconv.Itoa(i+1)
 		process, err := replicas.Start(ctx, replicas.Spec{
 			Program: program, Name: name, Config: configuration(l.options, l.jobs), Dir: dir,
@@ -90,8 +100,6 @@ func startCluster(ctx context.Context, l load, dir, program string) (cluster, er
 		}
 		c = append(c, process)
 	}
-	bounded, cancel := context.WithTimeout(ctx, readyLimit)
-	defer cancel()
 	for _, process := range c {
 		if err := process.Ready(bounded); err != nil {
 			return nil, errors.Join(err, c.kill())

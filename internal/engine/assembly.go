@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -38,12 +39,21 @@ func New(o Options) (*Scheduler, error) {
 	s.backfills = &backfiller{store: o.Store, table: table, log: log}
 	s.keeper = s.newKeeper()
 	s.controlState = s.newControlState()
+	s.ranking = &ranking{}
+	s.lookout = &lookout{locker: o.Locker, ready: s.ready, workers: s.workers, clock: clock,
+		log: log, wake: make(chan struct{}, 1)}
 	s.dispatcher = s.newDispatcher()
 	s.retention = &retention{store: o.Store, keeper: s.keeper, keep: o.KeepHistory, log: log}
 	s.sealer = &sealer{store: o.Store, enabled: o.SealAudit, log: log}
 	s.drift = newDrift(o.Store, o.Replica, o.LockServers, table.hash, clock.now, log)
+	s.drift.compared = s.rank
 	s.upkeep = s.newUpkeep()
 	return s, nil
+}
+
+// rank ranks this replica among the live sessions.
+func (s *Scheduler) rank(live []storage.ReplicaView) {
+	s.ranking.update(live, s.keeper.id(), time.Now().Add(rankingLives*s.intervals.lists))
 }
 
 func (s *Scheduler) newKeeper() *keeper {
@@ -75,7 +85,7 @@ func (s *Scheduler) newDispatcher() *dispatcher {
 	return &dispatcher{
 		table: s.table, controlState: s.controlState, clock: s.clock, clockLimit: s.clockLimit,
 		keeper: s.keeper, intervals: s.intervals, log: s.log, revised: s.activation.revised,
-		ready:     s.ready,
+		ready: s.ready, ranking: s.ranking, lookout: s.lookout,
 		prefilter: prefilter{locker: s.options.Locker, ready: s.ready, log: s.log},
 		workers:   s.workers, active: s.active, executor: s.newExecutor(),
 	}

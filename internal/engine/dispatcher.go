@@ -3,12 +3,12 @@ package engine
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/internal/sleep"
-	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // dispatcher turns the timetable into firings. It sleeps until a job is due, and gives due firings
@@ -25,6 +25,8 @@ type dispatcher struct {
 	revised <-chan struct{}
 
 	ready     *ready
+	ranking   *ranking
+	lookout   *lookout
 	prefilter prefilter
 	workers   *workers
 	active    *active
@@ -92,7 +94,7 @@ func (d *dispatcher) tick() {
 			continue // removed, or replaced by another entry
 		}
 		if oldest := p.entry.oldest(now); !p.scheduledAt.After(oldest) {
-			if !p.delayed {
+			if !p.delayed && !p.ranked {
 				d.timetable.add(p.entry, oldest)
 			}
 			continue
@@ -101,18 +103,24 @@ func (d *dispatcher) tick() {
 			d.suspended = append(d.suspended, p)
 			continue
 		}
-		if !p.delayed {
-			d.timetable.add(p.entry, p.scheduledAt)
+		var next time.Time
+		if !p.delayed && !p.ranked {
+			next = d.timetable.add(p.entry, p.scheduledAt)
 			if d.timetable.delay(p, now) {
 				continue
 			}
 		}
+		if d.timetable.defers(&p, next, d.ranking, now) {
+			continue
+		}
 		if p.entry.overdue(p.scheduledAt, now) {
 			continue // the misfire policy decides
 		}
-		d.ready.push(pending{entry: p.entry,
-			Firing: storage.Firing{Job: p.entry.Name, ScheduledAt: p.scheduledAt}, attempt: 1,
-			since: now})
+		if p.rank > 0 {
+			d.lookout.add(p)
+		} else {
+			d.ready.push(p.pending(now))
+		}
 	}
 }
 
@@ -200,7 +208,7 @@ func (d *dispatcher) dispatch(ctx context.Context, session *liveSession) bool {
 			p.hold.giveBack()
 			continue
 		}
-		if d.prefilter.isWorthwhile(p) {
+		if d.prefilter.isWorthwhile(p, d.clock.now()) {
 			d.prefilter.drop(ctx, p)
 			continue
 		}

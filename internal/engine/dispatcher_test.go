@@ -23,7 +23,7 @@ func newTestDispatcher(t *testing.T) (*dispatcher, *entry) {
 	d := &dispatcher{
 		clock: &clusterClock{}, active: newActive(),
 		controlState: &controlState{polls: make(chan struct{}, 1)}, log: zerolog.Nop(),
-		table: table, ready: newReady("a", 1), known: map[*entry]bool{e: true},
+		table: table, ready: newReady("a", 1), ranking: &ranking{}, known: map[*entry]bool{e: true},
 		revised: make(chan struct{}),
 	}
 	d.timetable.add(e, time.Now())

@@ -6,7 +6,9 @@
 // The files follow a firing from its tick to its release:
 //
 //	timetable.go      a heap of the next scheduled time of every job, and of delayed starts
+//	ranking.go        which live replica tries a firing first, and when the others try it
 //	dispatcher.go     tick: move due firings to the ready queue, give them to free workers
+//	lookout.go        drop firings that the replicas before this one have begun
 //	ready.go          the queue of ready firings, in an order that differs by replica
 //	prefilter.go      drop queued firings that other replicas have begun
 //	firing.go         all steps of one firing, in their order
@@ -50,6 +52,14 @@
 // A firing is the pair of a job and its scheduled time, which is the same on every replica. If the
 // job has jitter, the firing starts later. The delay is computed from a hash of the pair, so it is
 // also the same on every replica.
+//
+// One replica tries a firing at once: the first replica by the rendezvous hash of the firing and
+// the live sessions. The others leave the firing to it for 40 ms to 2 s, by their rank. Then they
+// look at the gates of many firings with one request, and queue only the firings that no replica
+// has begun. Ranks are a hint. Replicas compare their sessions every few seconds, so two replicas
+// may both be first, or none. If the first replica is dead, frozen, drained or has no free worker,
+// the next one starts the firing. A replica that does not know the live sessions tries all firings
+// at once. Without memcached, a replica cannot look, and asks the store for each firing.
 //
 // The gate is an `add` in memcached. It tells all replicas but one, at low cost, that another
 // replica has the firing. Only a clear refusal ends a firing there. The advisory locks come next:

@@ -30,6 +30,8 @@ type drift struct {
 	log     zerolog.Logger
 	servers setting
 	table   setting
+	// compared, if set, is called with the live sessions at each comparison.
+	compared func(live []storage.ReplicaView)
 }
 
 // setting is one setting that all replicas should share.
@@ -98,7 +100,11 @@ func (d *drift) compare(ctx context.Context) {
 		}
 		return
 	}
-	others, deploy := d.liveOthers(replicas)
+	live := d.live(replicas)
+	if d.compared != nil {
+		d.compared(live)
+	}
+	others, deploy := d.others(live)
 	for _, a := range []*setting{&d.servers, &d.table} {
 		differ := a.compare(others)
 		event := a.report(d.log, len(differ) > 0, deploy)
@@ -116,16 +122,21 @@ func (d *drift) compare(ctx context.Context) {
 	}
 }
 
-// liveOthers returns the live sessions of other replicas, and reports whether any live session was
-// opened lately.
-func (d *drift) liveOthers(
-	replicas []storage.ReplicaView,
-) (others []storage.ReplicaView, deploy bool) {
+// live returns the live sessions.
+func (d *drift) live(replicas []storage.ReplicaView) (live []storage.ReplicaView) {
 	now := d.now()
 	for _, r := range replicas {
-		if r.EndedAt != nil || !now.Before(r.ExpiresAt) {
-			continue
+		if r.EndedAt == nil && now.Before(r.ExpiresAt) {
+			live = append(live, r)
 		}
+	}
+	return live
+}
+
+// others returns the sessions of other replicas, and reports whether any session was opened lately.
+func (d *drift) others(live []storage.ReplicaView) (others []storage.ReplicaView, deploy bool) {
+	now := d.now()
+	for _, r := range live {
 		deploy = deploy || now.Sub(r.StartedAt) < deployGrace
 		if r.Name != d.replica {
 			others = append(others, r)

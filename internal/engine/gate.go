@@ -2,7 +2,7 @@ package engine
 
 import (
 	"context"
-	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -32,5 +32,8 @@ func (p pending) gateName() string {
 // definition. A replica with an older definition may not start the firing, so it must not win the
 // same gate.
 func gateName(f storage.Firing, version int64) string {
-	return fmt.Sprintf("%s@%d@%d", f.Job, f.ScheduledAt.UnixMicro(), version)
+	name := make([]byte, 0, len(f.Job)+40)
+	name = append(append(name, f.Job...), '@')
+	name = append(strconv.AppendInt(name, f.ScheduledAt.UnixMicro(), 10), '@')
+	return string(strconv.AppendInt(name, version, 10))
 }

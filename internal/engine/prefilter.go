@@ -14,6 +14,8 @@ const (
 	prefilterMin     = 8  // with fewer due firings, each asks its own gate at once
 	prefilterBatch   = 32 // firings checked in one request
 	prefilterTimeout = 200 * time.Millisecond
+	// prefilterAfter is how long a ranked firing must have been queued to be checked.
+	prefilterAfter = 2 * secondAfter
 )
 
 // prefilter removes queued firings that other replicas have begun. If many firings are due
@@ -65,7 +67,11 @@ func (d prefilter) begunElsewhere(ctx context.Context, firings []pending) map[st
 	return begun
 }
 
-// isWorthwhile reports whether to check p and the firings behind it first.
-func (d prefilter) isWorthwhile(p pending) bool {
-	return !p.looked && d.locker != nil && d.ready.len() >= prefilterMin
+// isWorthwhile reports whether to check p and the firings behind it first. While a firing of a
+// ranked replica is new in the queue, no other replica has begun it.
+func (d prefilter) isWorthwhile(p pending, now time.Time) bool {
+	if p.looked || d.locker == nil || d.ready.len() < prefilterMin {
+		return false
+	}
+	return p.adopted != uuid.Nil || p.rank == unranked || now.Sub(p.since) >= prefilterAfter
 }

@@ -65,13 +65,13 @@ func TestPrefilterDropsStartedFirings(t *testing.T) {
 	// the same job at another scheduled time
 	beginElsewhere(t, backend, storage.Firing{Job: "job-19", ScheduledAt: time.Unix(99, 0)})
 	first, _ := d.ready.pop()
-	if !d.isWorthwhile(first) {
+	if !d.isWorthwhile(first, time.Now()) {
 		t.Fatal("isWorthwhile for 20 firings: got false, want true")
 	}
 	d.drop(t.Context(), first)
 	left := map[string]bool{}
 	for p, ok := d.ready.pop(); ok; p, ok = d.ready.pop() {
-		if left[p.Job] = true; d.isWorthwhile(p) {
+		if left[p.Job] = true; d.isWorthwhile(p, time.Now()) {
 			t.Errorf("%s would be looked at again", p.Job)
 		}
 	}
@@ -114,7 +114,7 @@ func TestFewFiringsAreNotPrefiltered(t *testing.T) {
 	d := newSieving(t, memory.New())
 	d.pushFiring(prefilterMin)
 	first, _ := d.ready.pop()
-	if d.isWorthwhile(first) {
+	if d.isWorthwhile(first, time.Now()) {
 		t.Errorf("%d firings are worth a request before their own", prefilterMin)
 	}
 }

@@ -33,20 +33,21 @@ type pending struct {
 
 	hold  *hold     // the slots that it needs besides a worker
 	place time.Time // see QueuePosition
-	rank  uint64
+	rank  int       // of this replica for the firing (see ranking), or unranked
+	mixed uint64    // differs by replica
 }
 
 func (p *pending) before(other *pending) bool {
 	return cmp.Or(p.place.Compare(other.place), p.ScheduledAt.Compare(other.ScheduledAt),
-		cmp.Compare(p.rank, other.rank)) < 0
+		cmp.Compare(p.rank, other.rank), cmp.Compare(p.mixed, other.mixed)) < 0
 }
 
 // paced reports whether the firing counts as a late run: it is late, and its run has not begun.
 func (p pending) paced() bool { return p.late && p.attempt <= 1 }
 
-// ready is the queue of pending firings. It is sorted by their positions, and then in an order that
-// differs by replica, so that replicas do not all try the same firing at the same time. It may be
-// used concurrently.
+// ready is the queue of pending firings. It is sorted by their positions, then by the rank of this
+// replica, and then in an order that differs by replica, so that replicas do not all try the same
+// firing at the same time. It may be used concurrently.
 type ready struct {
 	replica    string
 	mu         sync.Mutex
@@ -56,20 +57,20 @@ type ready struct {
 	lateQueued int               // how many of them are queued or parked
 	groups     map[string]*slots // by group, for groups with a limit per replica
 	wake       chan struct{}     // holds a value when a firing was queued
+	idle       chan struct{}     // holds a value when the queue became empty
 }
 
 // newReady returns the queue of a replica. late limits the workers that run late runs.
 func newReady(replica string, late int) *ready {
 	return &ready{replica: replica, late: newSlots(late), groups: map[string]*slots{},
-		wake: make(chan struct{}, 1)}
+		wake: make(chan struct{}, 1), idle: make(chan struct{}, 1)}
 }
 
-// push adds a firing. Its rank is the rendezvous hash of job and replica, so that two replicas
-// start at different ends of the queue.
+// push adds a firing.
 func (r *ready) push(p pending) {
 	h := fnv.New64a()
 	h.Write([]byte(r.replica + "\x00" + p.Job))
-	p.rank = h.Sum64()
+	p.mixed = h.Sum64()
 	since := p.queued
 	if since.IsZero() {
 		since = p.ScheduledAt
@@ -103,6 +104,9 @@ func (r *ready) pop() (pending, bool) {
 	defer r.mu.Unlock()
 	for len(r.queue) > 0 {
 		p := popHeap(&r.queue)
+		if len(r.queue) == 0 {
+			signal(r.idle)
+		}
 		if p.adopted != uuid.Nil {
 			r.adopted--
 		}

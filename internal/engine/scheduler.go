@@ -32,6 +32,8 @@ type Scheduler struct {
 	activation   *activation
 	keeper       *keeper
 	controlState *controlState
+	ranking      *ranking
+	lookout      *lookout
 	dispatcher   *dispatcher
 	upkeep       *upkeep
 	backfills    *backfiller
@@ -67,6 +69,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	})
 	var front sync.WaitGroup
 	front.Go(func() { s.dispatcher.run(ctx) })
+	front.Go(func() { s.lookout.run(ctx) })
 	front.Go(func() { s.upkeep.run(ctx) })
 	front.Go(func() { s.retention.run(ctx) })
 	// cancellations are obeyed until the last run has ended

@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/internal/sleep"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+const (
+	lookoutBatch = 256 // firings checked in one request
+	// lookoutPatience is how long a look waits for the firings in the queue to get their workers.
+	lookoutPatience = 200 * time.Millisecond
+	lookoutAgain    = 100 * time.Millisecond // between looks at the same firing
+)
+
+// lookout handles firings that this replica left to others, when its turn has come. It looks at
+// many gates with one request and drops the firings that other replicas have begun. It queues as
+// many of the others as there are free workers. So when all replicas are busy, a firing is in the
+// queue of few of them. A look only reads: a queued firing still has to pass its gate.
+type lookout struct {
+	locker  *locking.Locker // nil without memcached
+	ready   *ready
+	workers *workers
+	clock   *clusterClock
+	log     zerolog.Logger
+
+	mu   sync.Mutex
+	due  []turn        // a heap
+	wake chan struct{} // holds a value when a firing was added
+}
+
+// turn is a firing whose turn on this replica has come.
+type turn struct {
+	planned
+	place time.Time // see QueuePosition
+}
+
+func (t turn) before(other turn) bool {
+	return cmp.Or(t.place.Compare(other.place), cmp.Compare(t.rank, other.rank)) < 0
+}
+
+// add adds a firing whose turn on this replica has come.
+func (l *lookout) add(p planned) {
+	l.put(turn{p, storage.QueuePosition(p.scheduledAt, p.entry.EffectivePriority())})
+	signal(l.wake)
+}
+
+func (l *lookout) put(turns ...turn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, t := range turns {
+		pushHeap(&l.due, t)
+	}
+}
+
+// take removes and returns the first firings, and reports whether there are more.
+func (l *lookout) take() (batch []turn, more bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.due) > 0 && len(batch) < lookoutBatch {
+		batch = append(batch, popHeap(&l.due))
+	}
+	return batch, len(l.due) > 0
+}
+
+func (l *lookout) isDue() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.due) > 0
+}
+
+// run looks until ctx ends. It forgets the remaining firings then.
+func (l *lookout) run(ctx context.Context) {
+	for {
+		select {
+		case <-l.wake:
+		case <-ctx.Done():
+			return
+		}
+		l.awaitIdle(ctx)
+		if l.look(ctx) {
+			if sleep.For(ctx, lookoutAgain) != nil {
+				return
+			}
+			signal(l.wake)
+		}
+	}
+}
+
+// awaitIdle waits until the queue is empty, but not for long. A busy replica starts its own firings
+// first, and meanwhile other replicas start theirs.
+func (l *lookout) awaitIdle(ctx context.Context) {
+	timer := sleep.Timer(lookoutPatience)
+	defer timer.Stop()
+	for l.ready.len() > 0 {
+		select {
+		case <-l.ready.idle:
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// look queues firings that no replica has begun, as long as workers are free. It reports whether
+// it must look again.
+func (l *lookout) look(ctx context.Context) (again bool) {
+	for free, more := l.workers.free()-l.ready.len(), l.isDue(); more; {
+		if free <= 0 {
+			return true
+		}
+		var batch, left []turn
+		batch, more = l.take()
+		begun, now := l.begun(ctx, batch), l.clock.now()
+		for i, t := range batch {
+			switch {
+			case begun[i], t.entry.gone.Load(), t.entry.overdue(t.scheduledAt, now):
+			case free <= 0:
+				left = append(left, t)
+			default:
+				free--
+				l.ready.push(t.pending(now))
+			}
+		}
+		l.put(left...)
+		more = more || len(left) > 0
+	}
+	return false
+}
+
+// begun reports for each firing whether another replica is known to have passed its gate.
+func (l *lookout) begun(ctx context.Context, batch []turn) []bool {
+	begun := make([]bool, len(batch))
+	if l.locker == nil {
+		return begun
+	}
+	gates := make([]string, len(batch))
+	for i, p := range batch {
+		gates[i] = gateName(p.firing(), p.entry.activeVersion.own())
+	}
+	bounded, cancel := context.WithTimeout(ctx, prefilterTimeout)
+	defer cancel()
+	passed, err := l.locker.Passed(bounded, gates)
+	if err != nil && ctx.Err() == nil {
+		l.log.Debug().Err(err).Int("firings", len(gates)).Msg("check gates failed")
+	}
+	for i, gate := range gates {
+		begun[i] = passed[gate]
+	}
+	return begun
+}
+
+// firing returns the firing of a scheduled time.
+func (p planned) firing() storage.Firing {
+	return storage.Firing{Job: p.entry.Name, ScheduledAt: p.scheduledAt}
+}
+
+// pending returns the firing for the queue.
+func (p planned) pending(now time.Time) pending {
+	return pending{Firing: p.firing(), entry: p.entry, attempt: 1, since: now, rank: int(p.rank)}
+}

@@ -1,0 +1,211 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/internal/engine"
+	"github.com/holdfast-dev/holdfast/internal/test/lockingtest"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// atOnce is the longest start delay on the first replica.
+const atOnce = 10 * time.Millisecond
+
+// secondRank is the longest start delay if the first two replicas of a firing are gone.
+const secondRank = 100 * time.Millisecond
+
+// countedGates is a backend that counts the adds of gates. If it is down, all calls fail.
+type countedGates struct {
+	locking.Backend
+	adds *atomic.Int64
+	down *atomic.Bool
+}
+
+func (b countedGates) Add(ctx context.Context, key string, value []byte, ttl time.Duration) error {
+	if strings.Contains(key, ":gate:") {
+		b.adds.Add(1)
+	}
+	if b.down.Load() {
+		return fmt.Errorf("add: %w", locking.ErrUnavailable)
+	}
+	return b.Backend.Add(ctx, key, value, ttl)
+}
+
+// AddAll implements locking.Backend.
+func (b countedGates) AddAll(ctx context.Context, items []locking.Item,
+	ttl time.Duration) []locking.Added {
+	return lockingtest.AddEach(ctx, b, items, ttl)
+}
+
+func (b countedGates) Get(ctx context.Context, keys ...string) (map[string][]byte, error) {
+	if b.down.Load() {
+		return nil, fmt.Errorf("get: %w", locking.ErrUnavailable)
+	}
+	return b.Backend.Get(ctx, keys...)
+}
+
+// rankedCluster is a cluster whose replicas have ranked each other.
+type rankedCluster struct {
+	*cluster
+	gates countedGates
+	stops []func()
+	start time.Time // from here on all replicas are ranked
+}
+
+// newRankedCluster starts replicas with the jobs, and sessions of frozen replicas that stay alive
+// until the end of the test.
+func newRankedCluster(t *testing.T, replicas, frozen int, handlers []jobs.Registration,
+	table ...jobs.Job) *rankedCluster {
+	t.Helper()
+	c := &rankedCluster{cluster: newCluster(t)}
+	c.gates = countedGates{c.locks, &atomic.Int64{}, &atomic.Bool{}}
+	for i := range replicas {
+		c.add(c.options(fmt.Sprint("replica-", i), handlers, table...))
+	}
+	time.Sleep(time.Second)
+	for i := range frozen {
+		c.freeze(fmt.Sprint("frozen-", i))
+	}
+	time.Sleep(10 * time.Second) // two comparisons
+	c.gates.adds.Store(0)
+	c.start = time.Now()
+	return c
+}
+
+func (c *rankedCluster) add(o engine.Options) {
+	c.t.Helper()
+	locker, err := locking.New(c.gates, locking.Options{Namespace: c.store.ClusterID().String(),
+		Lease: 30 * time.Second, Restore: true, Log: zerolog.Nop()})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	o.Locker = locker
+	c.stops = append(c.stops, c.cluster.start(o))
+}
+
+// freeze adds the session of a replica that fires nothing.
+func (c *rankedCluster) freeze(name string) {
+	c.t.Helper()
+	views, err := c.store.Replicas(c.t.Context())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := c.store.Open(c.t.Context(), storage.Session{ID: uuid.New(), Replica: name,
+		Version: "test", TTL: time.Hour, Table: views[0].ConfigHash}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *rankedCluster) stop() {
+	for _, stop := range c.stops {
+		stop()
+	}
+}
+
+// expect fails the test for each firing since the start that did not succeed, or started later
+// than limit, and if there are fewer than n. It returns the replicas, and how many firings started
+// late.
+func (c *rankedCluster) expect(job string, n int,
+	limit time.Duration) (by map[string]int, late int) {
+	c.t.Helper()
+	by, found := map[string]int{}, 0
+	for _, r := range c.runs(job) {
+		if r.ScheduledAt.Before(c.start) {
+			continue
+		}
+		found++
+		by[r.Replica]++
+		if r.State != jobs.Succeeded || r.StartedAt.Sub(r.ScheduledAt) > limit {
+			c.t.Errorf("got %s: %s %s, started at %s, want it started within %s", r.ScheduledAt,
+				r.State, r.Detail, r.StartedAt, limit)
+		} else if r.StartedAt.Sub(r.ScheduledAt) > atOnce {
+			late++
+		}
+	}
+	if found < n {
+		c.t.Errorf("got %d firings of %s, want %d or more", found, job, n)
+	}
+	return by, late
+}
+
+// While all replicas are alive, only the first replica of a firing adds its gate, at once. The
+// firings of a job are spread over the replicas.
+func TestOnlyTheFirstReplicaAddsTheGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newRankedCluster(t, 8, 0, takes(0), job(t, "job", time.Second))
+		time.Sleep(99500 * time.Millisecond)
+		by, late := c.expect("job", 99, atOnce)
+		if adds := int(c.gates.adds.Load()); len(by) < 6 || late > 0 || adds > 100 {
+			t.Errorf("got %d adds, %d late starts, and runs by %v, want one add for each firing",
+				adds, late, by)
+		}
+		c.stop()
+	})
+}
+
+// Another replica starts the firings of frozen replicas.
+func TestFiringsOfFrozenReplicasStart(t *testing.T) {
+	for frozen, limit := range map[int]time.Duration{
+		1: secondRank / 2, 2: secondRank,
+		// a firing each second waits for at most half a second
+		20: 500*time.Millisecond + atOnce,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newRankedCluster(t, 2, frozen, takes(0), job(t, "job", time.Second))
+			time.Sleep(60500 * time.Millisecond)
+			if _, late := c.expect("job", 60, limit); late == 0 {
+				t.Errorf("%d frozen replicas: got no late start, want some", frozen)
+			}
+			c.stop()
+		})
+	}
+}
+
+// A replica whose workers are busy keeps no firing from the others.
+func TestFiringsOfABusyReplicaStartElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		handlers := takesBy(map[string]time.Duration{"long": 10 * time.Minute, "job": 0})
+		c := newRankedCluster(t, 0, 0, nil)
+		table := []jobs.Job{once(t, "long", 2*time.Second), job(t, "job", 5*time.Second)}
+		for _, name := range []string{"busy", "free"} {
+			o := c.options(name, handlers, table...)
+			if name == "busy" {
+				o.Workers = 1
+			}
+			c.add(o)
+			time.Sleep(3 * time.Second)
+		}
+		if r := c.runs("long"); len(r) != 1 || r[0].Replica != "busy" {
+			t.Fatalf("got %+v, want one long run on the busy replica", r)
+		}
+		time.Sleep(10 * time.Second)
+		c.start = time.Now()
+		time.Sleep(2 * time.Minute)
+		if by, late := c.expect("job", 20, secondRank); by["busy"] > 0 || late == 0 {
+			t.Errorf("got runs by %v, %d of them late, want all by the free replica", by, late)
+		}
+		c.stop()
+	})
+}
+
+// Without memcached the store decides, and each firing runs once.
+func TestRankedFiringsRunWithoutMemcached(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newRankedCluster(t, 4, 1, takes(0), job(t, "job", time.Second))
+		c.gates.down.Store(true)
+		time.Sleep(60500 * time.Millisecond)
+		c.expect("job", 60, secondRank)
+		c.stop()
+	})
+}
