@@ -105,17 +105,22 @@ func filteredJobs(_ base, _ context.Context, r *http.Request) (permission.Target
 	return permission.Target{Kind: permission.Everything}, nil
 }
 
-// filteredRuns is the job of the filter, or of its backfill, or everything.
+// filteredRuns is the job of the filter, or of its backfill, or the group of the filter, or
+// everything. A prefix of jobs is no target.
 func filteredRuns(s base, ctx context.Context, r *http.Request) (permission.Target, error) {
 	query := r.URL.Query()
-	if text := query.Get("backfill"); text != "" && query.Get("job") == "" {
+	var filter storage.RunFilter
+	if filter.SetJobs(query.Get("job")); filter.Job != "" {
+		return operations.JobTarget(ctx, s.options.Store, filter.Job)
+	}
+	if text := query.Get("backfill"); text != "" {
 		id, err := readBackfillID(text)
 		if err != nil {
 			return permission.Target{}, err
 		}
 		return operations.BackfillTarget(ctx, s.options.Store, id)
 	}
-	return filteredBackfills(s, ctx, r)
+	return filteredJobs(s, ctx, r)
 }
 
 // filteredBackfills is the job of the filter, or everything.

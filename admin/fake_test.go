@@ -107,7 +107,8 @@ func (h *history) Runs(_ context.Context, f storage.RunFilter) ([]storage.Record
 		switch {
 		case f.Before != nil && i <= before, f.After != nil && i >= after,
 			len(f.States) > 0 && !slices.Contains(f.States, run.State),
-			f.Job != "" && run.Job != f.Job,
+			f.Job != "" && run.Job != f.Job, !strings.HasPrefix(run.Job, f.JobPrefix),
+			f.Group != "" && !h.inGroup(run.Job, f.Group),
 			f.Replica != "" && run.Replica != f.Replica,
 			f.Reason != "" && run.Reason != f.Reason,
 			f.Backfill != uuid.Nil && run.Backfill != f.Backfill,
@@ -247,6 +248,11 @@ func (h *history) index(job string) int {
 		return i
 	}
 	return -1
+}
+
+func (h *history) inGroup(job, group string) bool {
+	i := h.index(job)
+	return i >= 0 && h.jobs[i].Group == group
 }
 
 func (h *history) Groups(context.Context) ([]storage.Group, error) {

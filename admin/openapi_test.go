@@ -169,7 +169,8 @@ func describedOperations() map[string]operation {
 			answer:  reflect.TypeFor[storage.Spec]()},
 		"GET /api/v1/runs": {summary: "Runs, newest first.",
 			answer: reflect.TypeFor[[]storage.Record](), lists: true, query: []parameter{
-				text("job", "Of this job."),
+				text("job", "Of this job, or of all jobs with a prefix, such as etl/*."),
+				text("group", "Of jobs in this group."),
 				{"state", "In these states: repeated, or separated by commas.",
 					object{"type": "array", "items": object{"type": "string"}}},
 				someOf("reason", "With this reason.", reasons.All()),

@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
+	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/jobs/explain"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -18,7 +19,8 @@ type reader struct {
 	ops            *operations.Operations // may be nil
 	scheduledTimes func(job string, from time.Time, n int) []time.Time
 	progress       storage.JobProgress
-	table          explain.Table // may be nil
+	table          explain.Table             // may be nil
+	firstJobs      *records.Cached[[]string] // the first names of jobs, for suggestions
 	explain        func(ctx context.Context, job, at string) (explain.Explanation, error)
 }
 
@@ -30,12 +32,17 @@ func newReader(o Options) *reader {
 	}
 	lock := locks.NewReader(o.Store, locks.Sources{Advisory: o.Advisory, Restarts: o.Restarts,
 		ScheduledTimes: o.ScheduledTimes, LongestWait: o.LongestWait, Next: nextFirings(o)})
-	return &reader{
+	r := &reader{
 		Reader: cluster.NewReader(o.Store, lock, o.Operations, o.Upcoming),
 		lock:   lock, ops: o.Operations,
 		scheduledTimes: o.ScheduledTimes, progress: o.Progress, table: o.Table,
 		explain: explainer,
 	}
+	r.firstJobs = records.NewCached(records.CacheLifetime,
+		func(ctx context.Context, _ time.Time) ([]string, error) {
+			return r.jobNames(ctx, storage.JobFilter{Limit: maxSuggested + 1})
+		})
+	return r
 }
 
 // nextFirings returns the next firings of the options for the pages about locks, or nil if they

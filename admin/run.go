@@ -32,8 +32,8 @@ const (
 
 // runParams are the parameters of a list of runs.
 func runParams() []string {
-	return []string{"job", "state", "reason", "replica", "resource", "backfill", "from", "until",
-		"limit", "before", "after"}
+	return []string{"job", "group", "state", "reason", "replica", "resource", "backfill", "from",
+		"until", "limit", "before", "after"}
 }
 
 func (s runPages) runsJSON(w http.ResponseWriter, r *http.Request) {
@@ -71,7 +71,8 @@ type runsView struct {
 	Tabs   []runLink
 	Chips  []chip
 	Sizes  []runLink // numbers of runs on a page
-	Total  string    // runs that the filter selects, or "" if it is not known
+	Known  suggestions
+	Total  string // runs that the filter selects, or "" if it is not known
 
 	Histogram *charts.Histogram // nil if the numbers are not known
 
@@ -87,13 +88,14 @@ func (v *runsView) OtherTimes() bool {
 
 // runFields are the submitted fields of the filter.
 type runFields struct {
-	Job, Reason, Replica, Resource, Backfill, From, Until string
-	States                                                []string
+	Job, Group, Reason, Replica, Resource, Backfill, From, Until string
+	States                                                       []string
 }
 
 // Any reports whether a filter is set.
 func (f runFields) Any() bool {
-	return f.Job+f.Reason+f.Replica+f.Resource+f.Backfill+f.From+f.Until != "" || len(f.States) > 0
+	return f.Job+f.Group+f.Reason+f.Replica+f.Resource+f.Backfill+f.From+f.Until != "" ||
+		len(f.States) > 0
 }
 
 // possible returns the actions that a run in one of the states can take: only a run that has ended
@@ -126,6 +128,9 @@ func (s runPages) runsPage(w http.ResponseWriter, r *http.Request) {
 				return v, err
 			}
 			v.Filter, v.From, v.Until = newRunFields(p, filter), filter.From, filter.Until
+			if v.Known, err = s.reader.suggestions(ctx, snap, v.Filter); err != nil {
+				return v, err
+			}
 			v.Spans = timeSpans(p, snap.Now, filter.From, filter.Until)
 			v.Tabs, v.Sizes = stateTabs(p, v.Filter.States), pageSizes(p, filter.Limit)
 			counts, err := s.reader.runCounts(ctx, filter, snap.Now)
@@ -158,14 +163,18 @@ func (s runPages) runsPage(w http.ResponseWriter, r *http.Request) {
 		},
 		Complete: func(v *runsView, f *pages.Frame) {
 			v.Bulk = v.Filter.possible(s.bulkAllowed(r.Context(), f))
+			if !maySuggest(r.Context()) {
+				v.Known = suggestions{}
+			}
 		},
 	})
 }
 
 func newRunFields(p param.Set, f storage.RunFilter) runFields {
 	fields := runFields{
-		Job: f.Job, Reason: string(f.Reason), Replica: f.Replica, Resource: p.Get("resource"),
-		From: param.FieldTime(f.From), Until: param.FieldTime(f.Until),
+		Job: p.Get("job"), Group: f.Group, Reason: string(f.Reason), Replica: f.Replica,
+		Resource: p.Get("resource"),
+		From:     param.FieldTime(f.From), Until: param.FieldTime(f.Until),
 	}
 	if f.Backfill != uuid.Nil {
 		fields.Backfill = f.Backfill.String()
@@ -250,7 +259,12 @@ func runID(r *http.Request) (uuid.UUID, error) {
 // runFilter parses the parameters of a list of runs.
 func (r *reader) runFilter(ctx context.Context, p param.Set,
 	limit int) (f storage.RunFilter, err error) {
-	if f.Job, err = p.Text("job"); err != nil {
+	names, err := p.Text("job")
+	if err != nil {
+		return f, err
+	}
+	f.SetJobs(names)
+	if f.Group, err = p.Text("group"); err != nil {
 		return f, err
 	}
 	if f.Replica, err = p.Text("replica"); err != nil {

@@ -105,6 +105,7 @@ func filterChips(p param.Set, f runFields, tabs []runLink) []chip {
 		}
 	}
 	add("job", f.Job, "job: "+f.Job)
+	add("group", f.Group, "group: "+f.Group)
 	add("resource", f.Resource, "table or resource: "+f.Resource)
 	if slices.Contains(reasons.All(), jobs.Reason(f.Reason)) {
 		add("reason", f.Reason, "reason: "+words.ShortReason(jobs.Reason(f.Reason)))

@@ -196,6 +196,8 @@ func TestQuestionsToAServer(t *testing.T) {
 		{"jobs"}, {"jobs", "-o", "wide"}, {"jobs", "-o", "json"}, {"jobs", "-o", "yaml"},
 		{"runs"}, {"runs", "-o", "json"}, {"runs", "--job", "nightly", "--state", "succeeded"},
 		{"runs", "--replica", "web-1", "-n", "1"}, {"runs", "--state", "waiting,running"},
+		{"runs", "--job", "night*", "-o", "json"}, {"runs", "--job", "week*", "-o", "json"},
+		{"runs", "--group", "reports", "-o", "json"},
 		{"runs", ended}, {"runs", ended, "-o", "json"}, {"runs", ended, "--attempt", "1"},
 		{"runs", ended, "--attempt", "7"}, {"runs", unknown}, {"runs", "x"},
 		{"runs", "--backfill", unknown}, {"runs", "--backfill", "x"},

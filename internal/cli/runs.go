@@ -22,7 +22,7 @@ import (
 func (c *commandLine) runsCommand() *cobra.Command {
 	var filter storage.RunFilter
 	var states []string
-	var since, until, backfill string
+	var job, since, until, backfill string
 	var attempt int
 	cmd := remotely(&cobra.Command{
 		Use:   "runs [RUN]",
@@ -45,6 +45,7 @@ func (c *commandLine) runsCommand() *cobra.Command {
 			if filter.Limit < 1 || filter.Limit > storage.MaxBatch {
 				return fmt.Errorf("-n: expected 1 to %d, found %d", storage.MaxBatch, filter.Limit)
 			}
+			filter.SetJobs(job)
 			var err error
 			if backfill != "" {
 				if filter.Backfill, err = uuid.Parse(backfill); err != nil ||
@@ -77,7 +78,9 @@ func (c *commandLine) runsCommand() *cobra.Command {
 			})
 		},
 	})
-	cmd.Flags().StringVar(&filter.Job, "job", "", "only runs of this `job`")
+	cmd.Flags().StringVar(&job, "job", "",
+		"only runs of this `job`, or of all jobs with a prefix, such as \"etl/*\"")
+	cmd.Flags().StringVar(&filter.Group, "group", "", "only runs of jobs in this `group`")
 	cmd.Flags().StringVar(&filter.Replica, "replica", "", "only runs on this `replica`")
 	cmd.Flags().StringVar(&backfill, "backfill", "", "only runs of the `backfill` with this id")
 	cmd.Flags().StringSliceVar(&states, "state", nil, "only runs in this `state`; can be repeated")
@@ -88,6 +91,7 @@ func (c *commandLine) runsCommand() *cobra.Command {
 		"only runs that were created at this `time` or later, such as \"yesterday 22:00\" or -2h")
 	cmd.Flags().StringVar(&until, "until", "", "only runs that were created before this `time`")
 	c.completesFlag(cmd, "job", jobsIn)
+	c.completesFlag(cmd, "group", groupsIn)
 	c.completesFlag(cmd, "replica", replicasIn)
 	c.completesFlag(cmd, "backfill", backfillsIn(""))
 	completesOf(cmd, "state", stateNames())

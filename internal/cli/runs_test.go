@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,6 +100,29 @@ func TestRunsCommandShowsAttempts(t *testing.T) {
 			app.Options{})
 		if err == nil || err.Error() != want {
 			t.Errorf("%v: %v, want %s", args, err, want)
+		}
+	}
+}
+
+// TestRunsCommandFiltersByJobs asks a store with one run of the job nightly, which has no group.
+func TestRunsCommandFiltersByJobs(t *testing.T) {
+	s := serve(t)
+	token := s.token(t, operatorToken)
+	for _, by := range [][]string{{"-c", s.config}, {"--server", s.server, "--token-file", token}} {
+		for _, test := range []struct {
+			flag, value string
+			found       bool
+		}{
+			{"--job", "nightly", true}, {"--job", "night*", true}, {"--job", "*", true},
+			{"--job", "week*", false}, {"--job", "ightly*", false}, {"--group", "reports", false},
+		} {
+			got := perform(t, nil, slices.Concat([]string{"runs"}, by,
+				[]string{test.flag, test.value})...)
+			if found := strings.Contains(got.out, s.ended.String()); got.code != 0 ||
+				found != test.found {
+				t.Errorf("%s %s finds the run: %t, want %t: %+v", test.flag, test.value, found,
+					test.found, got)
+			}
 		}
 	}
 }

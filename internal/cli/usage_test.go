@@ -151,7 +151,8 @@ func TestCompletion(t *testing.T) {
 	for _, by := range [][]string{{"-c", s.config}, {"--server", s.server, "--token-file", token}} {
 		for args, want := range map[string]string{
 			"trigger ": "nightly weekly", "trigger n": "nightly", "pause --group ": "reports",
-			"drain ": "web-1", "undrain ": "", "remove ": "", "release ": "",
+			"runs --group ": "reports",
+			"drain ":        "web-1", "undrain ": "", "remove ": "", "release ": "",
 			"logs ": s.ended.String() + " nightly succeeded", "trigger nightly ": "",
 			"runs --job w": "weekly", "jobs -o ": "table wide json yaml",
 			"runs --state ":   strings.Join(stateNames(), " "),

@@ -124,8 +124,8 @@ func (s *Store) Jobs(ctx context.Context) ([]storage.JobView, error) {
 
 // Runs implements storage.History.
 func (s *Store) Runs(ctx context.Context, f storage.RunFilter) ([]storage.Record, error) {
-	if f.Resource != nil {
-		return s.runsRelated(ctx, f)
+	if f.Resource != nil || f.Group != "" || f.JobPrefix != "" {
+		return s.runsOfJobs(ctx, f)
 	}
 	return s.pageOf(ctx, f, nil)
 }
@@ -206,7 +206,7 @@ type pageOfRuns struct {
 	arg   func(any) string
 	where string
 	order string
-	names string // asks for the names of the jobs; "" where a resource is not asked for
+	names string // asks for the names of the jobs; "" if the filter selects no jobs
 }
 
 // find adds the conditions of the filter and returns the order. If wide is true, many runs have the

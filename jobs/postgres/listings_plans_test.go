@@ -80,3 +80,46 @@ func withArguments(query string, args []any) string {
 	}
 	return query
 }
+
+// The runs of selected jobs are found by the index of each job, even if the newer runs of others
+// are the whole page of the look through the newest runs.
+func TestPlansOfRunsOfSelectedJobs(t *testing.T) {
+	s := newHarness(t)
+	s.exec(`
+INSERT INTO holdfast.jobs SELECT 'etl/' || n, 1, now(), now() FROM generate_series(1, 100) n;
+INSERT INTO holdfast.definitions (job, hash, version, schedule, zone, handler, resources, recover,
+    description, job_group)
+SELECT 'etl/' || n, 'h', 1, '', '', '', '[]', false, '', 'group-' || n % 2
+    FROM generate_series(1, 100) n;
+INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at)
+SELECT gen_random_uuid(), CASE WHEN n <= 10000 THEN 'etl/' || n % 100 + 1 ELSE 'other' END, at,
+    CASE WHEN n % 7 = 0 THEN 'failed' ELSE 'succeeded' END, at
+FROM generate_series(1, 20000) n, LATERAL (SELECT now() + n * interval '1 second' AS at) t`)
+	s.exec("VACUUM ANALYZE")
+	for _, f := range []storage.RunFilter{{JobPrefix: "etl/1"}, {Group: "group-1"},
+		{JobPrefix: "etl/1", Group: "group-1"}} {
+		f.Limit = 20
+		names, err := s.a.selectedJobs(t.Context(), f)
+		if err != nil || len(names) == 0 {
+			t.Fatalf("jobs of %+v are %q, %v", f, names, err)
+		}
+		for states, index := range map[jobs.State]string{"": "runs_job",
+			jobs.Succeeded: "runs_job", jobs.Failed: "runs_job_unsuccessful"} {
+			if f.States = nil; states != "" {
+				f.States = []jobs.State{states}
+			}
+			plan := s.plan("SELECT", withArguments(runsQuery(f, names)))
+			if !strings.Contains(plan, "using "+index+" on runs") ||
+				strings.Contains(plan, "Seq Scan on runs") {
+				t.Errorf("%+v is not found by %s:\n%s", f, index, plan)
+			}
+			through := s.plan("SELECT", withArguments(throughQuery(f, names)))
+			if strings.Contains(through, "Seq Scan on runs") {
+				t.Errorf("a look through the newest runs by %+v reads all:\n%s", f, through)
+			}
+			if found, err := s.a.Runs(t.Context(), f); err != nil || len(found) != 20 {
+				t.Errorf("%d runs by %+v, %v, want a page of 20", len(found), f, err)
+			}
+		}
+	}
+}

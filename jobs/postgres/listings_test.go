@@ -135,6 +135,13 @@ func BenchmarkListings(b *testing.B) {
 			States: []jobs.State{jobs.Waiting}}},
 		{"table in an hour", storage.RunFilter{Resource: table("table:s3/t3"), From: noon,
 			Until: noon.Add(time.Hour)}},
+		{"group of 250", storage.RunFilter{Group: "group-7"}},
+		{"group of 250, skipped", storage.RunFilter{Group: "group-7", States: skipped}},
+		{"group, unknown", storage.RunFilter{Group: "nobody"}},
+		{"prefix of 10", storage.RunFilter{JobPrefix: "job-0050"}},
+		{"prefix of 1,000", storage.RunFilter{JobPrefix: "job-05"}},
+		{"prefix of 1,000, failed", storage.RunFilter{JobPrefix: "job-05", States: failed}},
+		{"prefix, unknown", storage.RunFilter{JobPrefix: "nobody"}},
 		{"job and its reason", storage.RunFilter{Job: "job-00003", Reason: reasons.LockHeld}},
 		{"replica and reason", storage.RunFilter{Replica: "replica-1", Reason: reasons.LockHeld}},
 	} {

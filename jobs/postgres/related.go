@@ -12,27 +12,18 @@ import (
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
-	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// jobsLocking lists the jobs, removed ones included, that lock one of the keys or a key with the
-// prefix in the second argument.
-const jobsLocking = `
-SELECT j.name FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name
-    AND d.version = abs(j.version)
-WHERE EXISTS (SELECT FROM jsonb_array_elements(d.resources) e
-    WHERE e ->> 'resource' = ANY($1::text[]) OR starts_with(e ->> 'resource', $2))`
-
-// lookedThrough is how many of the next runs by time are searched for those of jobs that lock a
-// resource, before a query for each of the jobs. If many jobs lock it, or they run often, these
-// runs contain the page, and a query for each of hundreds of jobs would take a thousand times as
-// long. If they run seldom, each has few runs.
+// lookedThrough is how many of the next runs by time are searched for those of selected jobs,
+// before a query for each of the jobs. If there are many jobs, or they run often, these runs
+// contain the page, and a query for each of hundreds of jobs would take a thousand times as long.
+// If they run seldom, each has few runs.
 const lookedThrough = 5_000
 
-// runsRelated returns a page of the runs of the jobs whose active definitions lock the resource,
-// one of its ancestors or one of its descendants.
-func (s *Store) runsRelated(ctx context.Context, f storage.RunFilter) ([]storage.Record, error) {
-	names, err := s.jobsLocking(ctx, *f.Resource)
+// runsOfJobs returns a page of the runs of the jobs that the filter selects by resource, group or
+// prefix.
+func (s *Store) runsOfJobs(ctx context.Context, f storage.RunFilter) ([]storage.Record, error) {
+	names, err := s.selectedJobs(ctx, f)
 	if err != nil || len(names) == 0 {
 		return nil, wrap("list runs", err)
 	}
@@ -61,16 +52,43 @@ func (s *Store) runsRelated(ctx context.Context, f storage.RunFilter) ([]storage
 	return found[:most], nil
 }
 
-func (s *Store) jobsLocking(ctx context.Context, resource locking.Resource) ([]string, error) {
-	keys := []string{resource.Key()}
-	for _, above := range resource.Ancestors() {
-		keys = append(keys, above.Key())
-	}
-	rows, err := s.views.Query(ctx, jobsLocking, keys, resource.Key()+"/")
+func (s *Store) selectedJobs(ctx context.Context, f storage.RunFilter) ([]string, error) {
+	query, args := selectedJobsQuery(f)
+	rows, err := s.views.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, pgx.RowTo[string])
+}
+
+// selectedJobsQuery lists the jobs, removed ones included, that the filter selects. A definition
+// selects a job by a resource if it locks the resource, an ancestor or a descendant.
+func selectedJobsQuery(f storage.RunFilter) (string, []any) {
+	var args []any
+	arg := func(v any) string {
+		args = append(args, v)
+		return fmt.Sprintf("$%d", len(args))
+	}
+	from, where := "SELECT j.name FROM holdfast.jobs j", " WHERE true"
+	if f.Group != "" || f.Resource != nil {
+		from += " JOIN holdfast.definitions d ON d.job = j.name AND d.version = abs(j.version)"
+	}
+	if f.JobPrefix != "" {
+		where += " AND starts_with(j.name, " + arg(f.JobPrefix) + ")"
+	}
+	if f.Group != "" {
+		where += " AND d.job_group = " + arg(f.Group)
+	}
+	if f.Resource != nil {
+		keys := []string{f.Resource.Key()}
+		for _, above := range f.Resource.Ancestors() {
+			keys = append(keys, above.Key())
+		}
+		where += " AND EXISTS (SELECT FROM jsonb_array_elements(d.resources) e " +
+			"WHERE e ->> 'resource' = ANY(" + arg(keys) + "::text[]) " +
+			"OR starts_with(e ->> 'resource', " + arg(f.Resource.Key()+"/") + "))"
+	}
+	return from + where, args
 }
 
 // inParts returns one filter for each of the states, because each state has its own query.

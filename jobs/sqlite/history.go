@@ -143,12 +143,8 @@ func runsQuery(f storage.RunFilter) (string, []any, error) {
 		q.order = " ORDER BY created_at, id"
 	}
 	q.order += " LIMIT " + q.arg(storage.PageSize(f.Limit))
-	if f.Resource != nil {
-		keys, err := encode(relatedKeys(*f.Resource))
-		if err != nil {
-			return "", nil, err
-		}
-		q.names = fmt.Sprintf(jobsLocking, q.arg(keys), q.arg(f.Resource.Key()+"/"))
+	if err := q.selectJobs(f); err != nil {
+		return "", nil, err
 	}
 	if len(f.States) == 0 {
 		return q.ofJobs(""), args, nil
@@ -171,7 +167,7 @@ type pageOfRuns struct {
 	index string // the index to use, or "" for any
 	where string
 	order string
-	names string // asks for the names of the jobs; "" where a resource is not asked for
+	names string // asks for the names of the jobs; "" if the filter selects no jobs
 }
 
 func (q *pageOfRuns) narrow(f storage.RunFilter) {
@@ -208,6 +204,35 @@ func (q *pageOfRuns) narrow(f storage.RunFilter) {
 		q.where += " AND (r.created_at, r.id) > (" + q.arg(micros(f.After.CreatedAt)) + ", " +
 			q.arg(f.After.ID) + ")"
 	}
+}
+
+// selectJobs sets names to the jobs, removed ones included, that the filter selects by resource,
+// group or prefix.
+func (q *pageOfRuns) selectJobs(f storage.RunFilter) error {
+	if f.Resource == nil && f.Group == "" && f.JobPrefix == "" {
+		return nil
+	}
+	q.names = "SELECT j.name FROM holdfast_jobs j"
+	if f.Resource != nil || f.Group != "" {
+		q.names += " CROSS JOIN holdfast_definitions d ON d.job = j.name " +
+			"AND d.version = abs(j.version)"
+	}
+	q.names += " WHERE true"
+	if f.JobPrefix != "" {
+		prefix := q.arg(f.JobPrefix)
+		q.names += fmt.Sprintf(" AND substr(j.name, 1, length(%[1]s)) = %[1]s", prefix)
+	}
+	if f.Group != "" {
+		q.names += " AND d.job_group = " + q.arg(f.Group)
+	}
+	if f.Resource != nil {
+		keys, err := encode(relatedKeys(*f.Resource))
+		if err != nil {
+			return err
+		}
+		q.names += fmt.Sprintf(locksRelated, q.arg(keys), q.arg(f.Resource.Key()+"/"))
+	}
+	return nil
 }
 
 // ofJobs adds one part for each named job, so that each part scans its own index.

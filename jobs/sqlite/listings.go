@@ -39,12 +39,10 @@ FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.v
     CROSS JOIN json_each(d.resources) e
 WHERE substr(e.value ->> 'resource', 1, 4) <> 'job:' ORDER BY 1`
 
-	// jobsLocking lists the jobs, removed ones included, that lock one of the keys in the first
-	// argument or a key with the prefix in the second.
-	jobsLocking = `
-SELECT j.name FROM holdfast_jobs j CROSS
-    JOIN holdfast_definitions d ON d.job = j.name AND d.version = abs(j.version)
-WHERE EXISTS (SELECT 1 FROM json_each(d.resources) e
+	// locksRelated is the condition that a definition locks one of the keys in the first argument
+	// or a key with the prefix in the second.
+	locksRelated = `
+ AND EXISTS (SELECT 1 FROM json_each(d.resources) e
     WHERE e.value ->> 'resource' IN (SELECT value FROM json_each(%[1]s))
         OR substr(e.value ->> 'resource', 1, length(%[2]s)) = %[2]s)`
 

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -90,7 +91,11 @@ type ReplicaView struct {
 
 // RunFilter narrows a list of runs. Zero fields do not filter.
 type RunFilter struct {
-	Job     string
+	Job string
+	// JobPrefix selects runs of known jobs whose names begin with it.
+	JobPrefix string
+	// Group selects runs of jobs whose active definitions are in the group.
+	Group   string
 	States  []jobs.State
 	Replica string
 	Reason  jobs.Reason
@@ -108,6 +113,22 @@ type RunFilter struct {
 	// oldest Limit of them.
 	After *RunCursor
 	Limit int // 1 to MaxBatch; 0 means 100
+}
+
+// SetJobs sets Job to a name, or JobPrefix to the text before a star at the end.
+func (f *RunFilter) SetJobs(text string) {
+	prefix, star := strings.CutSuffix(text, "*")
+	if f.Job, f.JobPrefix = text, ""; star {
+		f.Job, f.JobPrefix = "", prefix
+	}
+}
+
+// Jobs returns the text that SetJobs accepts for Job and JobPrefix.
+func (f *RunFilter) Jobs() string {
+	if f.JobPrefix != "" {
+		return f.JobPrefix + "*"
+	}
+	return f.Job
 }
 
 // RunCursor is a position in the list of runs.

@@ -97,6 +97,39 @@ var listingRules = []rule{
 		equal(c, "runs of a page",
 			len(c.runs(storage.RunFilter{Resource: resource(table("s")), Limit: 2})), 2)
 	}},
+	{"runs are filtered by the group and by a prefix of their jobs", func(c *check) {
+		c.inGroups(map[string]string{"etl/a": "night", "etl/b": "day", "etl%": "night",
+			"etl": "night", "ETL/c": ""})
+		s := c.session("one")
+		runs := make(map[string]uuid.UUID)
+		for i, job := range []string{"etl/a", "etl/b", "etl%", "etl", "ETL/c"} {
+			n := noteOf(request(job, i), jobs.Skipped, reasons.LockHeld)
+			c.note(s, n)
+			runs[job] = n.Run
+		}
+		waits := request("etl/b", 20, table("s/t"))
+		c.note(s, noteOf(waits, jobs.Waiting, reasons.LockHeld))
+		skipped := []jobs.State{jobs.Skipped}
+		c.sameRuns(storage.RunFilter{JobPrefix: "etl/"}, runs["etl/a"], runs["etl/b"], waits.Run)
+		c.sameRuns(storage.RunFilter{JobPrefix: "etl/", States: skipped}, runs["etl/a"],
+			runs["etl/b"])
+		c.sameRuns(storage.RunFilter{JobPrefix: "etl"}, runs["etl/a"], runs["etl/b"],
+			runs["etl%"], runs["etl"], waits.Run)
+		c.sameRuns(storage.RunFilter{JobPrefix: "etl%"}, runs["etl%"])
+		c.sameRuns(storage.RunFilter{JobPrefix: "etl_"})
+		c.sameRuns(storage.RunFilter{JobPrefix: "tl"})
+		c.sameRuns(storage.RunFilter{Group: "night"}, runs["etl/a"], runs["etl%"], runs["etl"])
+		c.sameRuns(storage.RunFilter{Group: "nigh"})
+		c.sameRuns(storage.RunFilter{Group: "day", States: []jobs.State{jobs.Waiting}}, waits.Run)
+		c.sameRuns(storage.RunFilter{Group: "day", Reason: reasons.LockHeld}, runs["etl/b"],
+			waits.Run)
+		c.sameRuns(storage.RunFilter{Group: "night", JobPrefix: "etl/"}, runs["etl/a"])
+		c.sameRuns(storage.RunFilter{Group: "night", Job: "etl"}, runs["etl"])
+		c.sameRuns(storage.RunFilter{Group: "night", Job: "etl/b"})
+		resource := table("s/t").Resource
+		c.sameRuns(storage.RunFilter{Group: "night", Resource: &resource})
+		equal(c, "runs of a page", len(c.runs(storage.RunFilter{JobPrefix: "etl", Limit: 2})), 2)
+	}},
 	{"pages of runs are the same backward and forward", func(c *check) {
 		s := c.session("one")
 		for n := range 3 { // many have the same creation time
@@ -109,7 +142,8 @@ var listingRules = []rule{
 		c.defined("h", map[string][]locking.Request{"a": {table("s/t")}})
 		wanted := table("s/t").Resource
 		for _, f := range []storage.RunFilter{{}, {Job: "a"},
-			{States: []jobs.State{jobs.Running, jobs.Waiting}}, {Resource: &wanted}} {
+			{States: []jobs.State{jobs.Running, jobs.Waiting}}, {Resource: &wanted},
+			{JobPrefix: "a"}} {
 			whole := f
 			whole.Limit = 100
 			all := c.runs(whole)
@@ -447,6 +481,19 @@ func (c *check) tallied(tallies []storage.Tally, err error) string {
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, ", ")
+}
+
+// inGroups gives jobs with groups to a session that stays live.
+func (c *check) inGroups(groups map[string]string) {
+	c.Helper()
+	var definitions []storage.Definition
+	for name, group := range groups {
+		d := definition(name, "h")
+		d.Group = group
+		definitions = append(definitions, d)
+	}
+	_, err := c.Store.Register(c.ctx, c.session("registrar"), definitions)
+	c.must(err)
 }
 
 // defined gives jobs that lock the requests to a session that stays live.

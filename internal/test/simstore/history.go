@@ -81,7 +81,7 @@ func (s *Store) Runs(ctx context.Context, f storage.RunFilter) ([]storage.Record
 	var found []storage.Record
 	for _, r := range s.runs {
 		if matches(f, r) && (f.Later == nil || r.StartsLater(s.now()) == *f.Later) &&
-			(f.Resource == nil || s.locks(r.Job, *f.Resource)) {
+			s.selects(f, r.Job) {
 			found = append(found, r.Record)
 		}
 	}

@@ -220,6 +220,18 @@ func (s *Store) FiringRuns(ctx context.Context, f storage.Firing) ([]storage.Rec
 	return chain, nil
 }
 
+// selects reports whether the filter selects the job by its prefix, group or resource.
+func (s *Store) selects(f storage.RunFilter, job string) bool {
+	j := s.jobs[job]
+	switch {
+	case f.JobPrefix != "" && (j == nil || !strings.HasPrefix(job, f.JobPrefix)):
+		return false
+	case f.Group != "" && (j == nil || j.version == 0 || j.last().Group != f.Group):
+		return false
+	}
+	return f.Resource == nil || s.locks(job, *f.Resource)
+}
+
 // locks reports whether the job's definition names the resource, one of its ancestors or one of its
 // descendants.
 func (s *Store) locks(job string, resource locking.Resource) bool {

@@ -1,0 +1,94 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// maxSuggested is the maximum number of names that a field suggests.
+const maxSuggested = 200
+
+// suggestions are names that the fields of a form suggest, sorted.
+type suggestions struct{ Jobs, Groups, Resources, Replicas []string }
+
+// suggestions returns names near those that the fields have.
+func (r *reader) suggestions(ctx context.Context, snap cluster.Snapshot,
+	f runFields) (s suggestions, err error) {
+	if s.Jobs, err = r.suggestedJobs(ctx, snap, strings.TrimSuffix(f.Job, "*")); err != nil {
+		return s, err
+	}
+	groups, err := r.Groups(ctx, snap.Now)
+	if err != nil {
+		return s, err
+	}
+	for _, g := range groups {
+		s.Groups = append(s.Groups, g.Name)
+	}
+	resources, err := r.lock.Resources(ctx, snap.Now)
+	if err != nil {
+		return s, err
+	}
+	for _, resource := range resources {
+		s.Resources = append(s.Resources, resource.String())
+	}
+	for _, replica := range snap.Replicas {
+		s.Replicas = append(s.Replicas, replica.Name)
+	}
+	s.Groups, s.Resources, s.Replicas = nearest(s.Groups, f.Group),
+		nearest(s.Resources, f.Resource), nearest(s.Replicas, f.Replica)
+	return s, nil
+}
+
+// suggestedJobs returns the names of all jobs. If there are more than maxSuggested, it returns
+// those from the typed text on.
+func (r *reader) suggestedJobs(ctx context.Context, snap cluster.Snapshot,
+	typed string) ([]string, error) {
+	first, err := r.firstJobs.Get(ctx, snap.Now)
+	if err != nil || len(first) <= maxSuggested {
+		return first, err
+	}
+	if typed > first[0] {
+		near, err := r.jobNames(ctx, storage.JobFilter{After: typed, Limit: maxSuggested})
+		if err != nil || len(near) > 0 {
+			return near, err
+		}
+	}
+	return first[:maxSuggested], nil
+}
+
+// jobNames returns the names of a page of the jobs.
+func (r *reader) jobNames(ctx context.Context, f storage.JobFilter) ([]string, error) {
+	list, err := r.Store.ListJobs(ctx, f)
+	if err != nil {
+		return nil, fmt.Errorf("jobs: %w", err)
+	}
+	names := make([]string, len(list))
+	for i := range list {
+		names[i] = list[i].Name
+	}
+	return names, nil
+}
+
+// nearest sorts the names and returns maxSuggested of them from the typed text on, or all of them.
+func nearest(names []string, typed string) []string {
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if len(names) <= maxSuggested {
+		return names
+	}
+	at, _ := slices.BinarySearch(names, typed)
+	at = min(at, len(names)-maxSuggested)
+	return names[at : at+maxSuggested]
+}
+
+// maySuggest reports whether the sender of the request may see the names of all jobs.
+func maySuggest(ctx context.Context) bool {
+	return permission.Require(ctx, permission.View,
+		permission.Target{Kind: permission.Everything}) == nil
+}
