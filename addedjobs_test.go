@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -36,7 +37,8 @@ jobs:
 		}
 		return c
 	}
-	replica, err := holdfast.New(holdfast.WithConfig(config(2)),
+	replica, err := holdfast.New(holdfast.WithDriver(sqlite.Driver),
+		holdfast.WithConfig(config(2)),
 		holdfast.WithHandlers(jobs.Handle("work",
 			func(context.Context, *jobs.Run, struct{}) error { return nil })),
 		holdfast.WithLog(zerolog.Nop(), nil))

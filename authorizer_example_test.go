@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/cli"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
 )
 
@@ -40,5 +41,5 @@ func (t Teams) Authorize(_ context.Context, sender permission.Identity, p permis
 }
 
 func ExampleWithAuthorizer() {
-	holdfast.Main(holdfast.WithAuthorizer(Teams{"anna": {"billing"}, "bob": {"operations"}}))
+	cli.Main(holdfast.WithAuthorizer(Teams{"anna": {"billing"}, "bob": {"operations"}}))
 }

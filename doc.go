@@ -2,17 +2,20 @@
 // has the same jobs (the cron table). Before a replica runs a job, it locks the
 // tables that the job writes.
 //
-// A program that only adds jobs of its own to the commands of cmd/scheduler calls [Main]:
-//
-//	func main() {
-//		holdfast.Main(holdfast.WithJobs(refreshSales))
-//	}
-//
 // A program with a main of its own makes a [Replica] with [New] and runs it:
 //
 //	replica, err := holdfast.New(holdfast.WithPostgres(url), holdfast.WithJobs(refreshSales))
 //	…
 //	err = replica.Run(ctx)
+//
+// A program that only adds jobs of its own to the commands of cmd/scheduler calls cli.Main:
+//
+//	func main() {
+//		cli.Main(holdfast.WithJobs(refreshSales))
+//	}
+//
+// The command line, SQLite and the exporter of spans are in the packages cli, jobs/sqlite and otlp.
+// A program that does not import them does not link their libraries.
 //
 // A [Job] is a value with a schedule, the tables that it writes, typed params and a function. Jobs
 // in a YAML file and jobs in Go can be used together.

@@ -27,7 +27,7 @@ func cleanSessions(ctx context.Context, run *jobs.Run, p CleanParams) error {
 
 func serve(ctx context.Context) error {
 	replica, err := holdfast.New(
-		holdfast.WithPostgres(os.Getenv("DATABASE_URL")), // or WithSQLite("holdfast.db")
+		holdfast.WithPostgres(os.Getenv("DATABASE_URL")), // or WithSQLite(sqlite.Driver, "a.db")
 		holdfast.WithPage("127.0.0.1:8080"),
 		holdfast.WithSlog(slog.Default()),
 		holdfast.WithJobs(holdfast.Job[CleanParams]{

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/cli"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
@@ -24,7 +25,7 @@ func refreshSales(ctx context.Context, run *jobs.Run, p RefreshParams) error {
 }
 
 func Example() {
-	holdfast.Main(holdfast.WithJobs(holdfast.Job[RefreshParams]{
+	cli.Main(holdfast.WithJobs(holdfast.Job[RefreshParams]{
 		Name:     "refresh-sales-north",
 		Schedule: schedule.Cron("*/5 * * * *"),
 		Writes:   []string{"regions"},

@@ -2,14 +2,11 @@ package holdfast
 
 import (
 	"context"
-	"errors"
 	"net/http"
-	"os"
 
 	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
-	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 )
 
@@ -25,28 +22,6 @@ var (
 
 // Version returns the version of the module that the binary was built from.
 func Version() string { return app.Version() }
-
-// Main is the command line of cmd/scheduler with the program's own handlers and jobs added to the
-// built-in handlers and the jobs of the file. After a success it returns. After an error it writes
-// the error to standard error, and exits the process with 1. With -o json or -o yaml, the error has
-// that format. Some commands have exit codes of their own, which their help lists: status, doctor,
-// lint, audit verify, and with --wait also trigger, backfill and backfills. The flag --config names
-// the file, so Main refuses options that set the configuration.
-//
-// The first SIGINT or SIGTERM stops the replica gracefully. A second one ends the
-// process at once.
-func Main(given ...Option) {
-	if err := runMain(newOptions(given)); err != nil {
-		os.Exit(cli.Report(err, os.Stderr))
-	}
-}
-
-func runMain(o *options) error {
-	if o.file != "" || o.config != nil || len(o.changes) > 0 {
-		return errors.New("found an option that sets the configuration, expected the flag --config")
-	}
-	return cli.Execute(cli.UntilSignal(), os.Args[1:], os.Stdout, os.Stderr, o.Options)
-}
 
 // Replica is one process's part of a cluster: scheduler, locks, store and page. It runs once: a
 // second Run returns ErrHasRun. Its methods may be called concurrently, also while Run opens the

@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
 
 type rollupParams struct {
@@ -44,8 +45,8 @@ jobs:
 	reported := make(chan struct{}, 1)
 	var log lockedBuffer
 	replica, err := holdfast.New(holdfast.WithConfigFile(file),
-		holdfast.WithSQLite(filepath.Join(dir, "test.db")), holdfast.WithReplicaName("a"),
-		holdfast.WithPage("127.0.0.1:0"),
+		holdfast.WithSQLite(sqlite.Driver, filepath.Join(dir, "test.db")),
+		holdfast.WithReplicaName("a"), holdfast.WithPage("127.0.0.1:0"),
 		holdfast.WithHandlers(jobs.Handle("done",
 			func(context.Context, *jobs.Run, struct{}) error {
 				select {
@@ -150,16 +151,16 @@ func TestMistakesOfJobsInGo(t *testing.T) {
 // TestNewBuildsConfig checks that New completes a configuration that Go code has made, and refuses
 // one that does not start from the defaults.
 func TestNewBuildsConfig(t *testing.T) {
-	quiet := holdfast.WithLog(zerolog.Nop(), nil)
+	quiet, embedded := holdfast.WithLog(zerolog.Nop(), nil), holdfast.WithDriver(sqlite.Driver)
 	nothing := jobs.Handle("greet", func(context.Context, *jobs.Run, struct{}) error { return nil })
 	built := configs.Defaults()
 	built.Jobs = []configs.Job{{Name: "rollup", Handler: "greet", Tables: []string{"a b"}}}
-	if _, err := holdfast.New(holdfast.WithConfig(&built), holdfast.WithHandlers(nothing),
+	if _, err := holdfast.New(embedded, holdfast.WithConfig(&built), holdfast.WithHandlers(nothing),
 		quiet); err == nil || !strings.Contains(err.Error(), `job "rollup": tables[0]: `) {
 		t.Errorf("a job with a mistake: got %v, want the mistake", err)
 	}
 	built.Jobs[0].Tables[0] = "sales"
-	if _, err := holdfast.New(holdfast.WithConfig(&built), holdfast.WithHandlers(nothing),
+	if _, err := holdfast.New(embedded, holdfast.WithConfig(&built), holdfast.WithHandlers(nothing),
 		quiet); err != nil {
 		t.Errorf("got %v, want a replica", err)
 	}
@@ -167,8 +168,8 @@ func TestNewBuildsConfig(t *testing.T) {
 		quiet); !errors.Is(err, configs.ErrNotBegun) {
 		t.Errorf("got %v, want configs.ErrNotBegun", err)
 	}
-	if _, err := holdfast.New(holdfast.WithConfig(&built), holdfast.WithConfigFile("x.yaml"),
-		quiet); err == nil {
+	if _, err := holdfast.New(embedded, holdfast.WithConfig(&built),
+		holdfast.WithConfigFile("x.yaml"), quiet); err == nil {
 		t.Error("WithConfig and WithConfigFile: got no error")
 	}
 }

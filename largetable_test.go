@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
 
 // The jobs of a large table are in groups of 1,000: for_each has no more items.
@@ -41,7 +42,7 @@ func BenchmarkLargeTable(b *testing.B) {
 		b.Run(from.name+"/sqlite", func(b *testing.B) {
 			for b.Loop() {
 				file := filepath.Join(b.TempDir(), "bench.db")
-				reportStart(b, from.jobs, holdfast.WithSQLite(file))
+				reportStart(b, from.jobs, holdfast.WithSQLite(sqlite.Driver, file))
 			}
 		})
 		b.Run(from.name+"/postgres", func(b *testing.B) {
@@ -207,7 +208,7 @@ func TestLargeTable(t *testing.T) {
 	const n, most = 10_000, 3_000 // bytes
 	before := liveHeap()
 	start := measureStart(t, largeFunctions, n,
-		holdfast.WithSQLite(filepath.Join(t.TempDir(), "large.db")))
+		holdfast.WithSQLite(sqlite.Driver, filepath.Join(t.TempDir(), "large.db")))
 	each := (int64(start.heap) - int64(before)) / n
 	if t.Logf("%d bytes a job", each); each > most {
 		t.Errorf("each job takes %d bytes, expected at most %d", each, most)

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
 
 // asAnna is the authentication of a program that has one user.
@@ -30,7 +31,8 @@ func status(page http.Handler, path string) int {
 // TestAdminInAServerOfTheProgram follows the page from before Open until after Run. A page that is
 // made after Open serves at once.
 func TestAdminInAServerOfTheProgram(t *testing.T) {
-	replica, err := holdfast.New(holdfast.WithSQLite(filepath.Join(t.TempDir(), "test.db")),
+	replica, err := holdfast.New(
+		holdfast.WithSQLite(sqlite.Driver, filepath.Join(t.TempDir(), "test.db")),
 		holdfast.WithReplicaName("a"), holdfast.WithLog(zerolog.Nop(), nil))
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +88,8 @@ func TestReloadReachesMountedPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	replica, err := holdfast.New(holdfast.WithConfig(config), holdfast.WithLog(zerolog.Nop(), nil))
+	replica, err := holdfast.New(holdfast.WithDriver(sqlite.Driver),
+		holdfast.WithConfig(config), holdfast.WithLog(zerolog.Nop(), nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -30,7 +31,7 @@ func TestObservabilityOfTheProgram(t *testing.T) {
 	type none struct{}
 	open := func() (*holdfast.Replica, error) {
 		replica, err := holdfast.New(
-			holdfast.WithSQLite(filepath.Join(t.TempDir(), "test.db")),
+			holdfast.WithSQLite(sqlite.Driver, filepath.Join(t.TempDir(), "test.db")),
 			holdfast.WithReplicaName("a"), holdfast.WithLog(zerolog.Nop(), nil),
 			holdfast.WithTracerProvider(provider), holdfast.WithRegisterer(registry),
 			holdfast.WithListeners(func(_ context.Context, e jobs.Event) { ended <- e }),
@@ -111,7 +112,8 @@ func TestHandlerThatNeedsPostgres(t *testing.T) {
 			NeedsPostgres: true,
 			Run:           func(context.Context, *jobs.Run, struct{}) error { return nil }}
 	}
-	_, err := holdfast.New(holdfast.WithSQLite(filepath.Join(t.TempDir(), "test.db")),
+	_, err := holdfast.New(
+		holdfast.WithSQLite(sqlite.Driver, filepath.Join(t.TempDir(), "test.db")),
 		holdfast.WithJobs(job("first"), job("second")))
 	if !errors.Is(err, holdfast.ErrNoPostgres) ||
 		!strings.Contains(err.Error(), `job "first": handler "first" needs PostgreSQL`) ||

@@ -21,7 +21,9 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/internal/test/collectortest"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/otlp"
 )
 
 // observedConfig returns the configuration of a replica with a job without a schedule. Keys are
@@ -60,8 +62,10 @@ func observed(t *testing.T, keys string) (page string, run storage.Record, log *
 	})
 	log = &bytes.Buffer{}
 	out := zerolog.SyncWriter(log)
-	replica, err := holdfast.New(holdfast.WithConfig(observedConfig(t, keys)),
+	replica, err := holdfast.New(holdfast.WithDriver(sqlite.Driver),
+		holdfast.WithConfig(observedConfig(t, keys)),
 		holdfast.WithHandlers(greet), holdfast.WithLog(zerolog.New(out), out),
+		holdfast.WithTracing(otlp.Exporter),
 		holdfast.WithListeners(func(_ context.Context, e jobs.Event) { ended <- e }))
 	if err != nil {
 		t.Fatal(err)

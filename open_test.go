@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -42,7 +43,8 @@ jobs: [{name: hello, handler: greet}]
 		greeted <- struct{}{}
 		return nil
 	})
-	replica, err := holdfast.New(holdfast.WithConfig(config), holdfast.WithHandlers(greet),
+	replica, err := holdfast.New(holdfast.WithDriver(sqlite.Driver),
+		holdfast.WithConfig(config), holdfast.WithHandlers(greet),
 		holdfast.WithLog(zerolog.New(os.Stderr), nil))
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +114,8 @@ func TestChangedConfigurationIsChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	config.Workers = -1
-	if _, err := holdfast.New(holdfast.WithConfig(config)); err == nil ||
+	if _, err := holdfast.New(holdfast.WithDriver(sqlite.Driver),
+		holdfast.WithConfig(config)); err == nil ||
 		!strings.Contains(err.Error(), "workers: found -1") {
 		t.Errorf("got %v, want the mistake in workers", err)
 	}
@@ -136,6 +139,7 @@ jobs: [%s]
 	}
 	ran := make(chan string, 1)
 	replica, err := holdfast.New(
+		holdfast.WithDriver(sqlite.Driver),
 		holdfast.WithConfig(config(`{name: first, handler: work, schedule: "0 2 * * *"}`)),
 		holdfast.WithHandlers(jobs.Handle("work",
 			func(_ context.Context, run *jobs.Run, _ struct{}) error {
@@ -191,7 +195,8 @@ jobs: [{name: hello, handler: greet}]
 		t.Fatal(err)
 	}
 	greet := jobs.Handle("greet", func(context.Context, *jobs.Run, struct{}) error { return nil })
-	replica, err := holdfast.New(holdfast.WithConfig(config), holdfast.WithHandlers(greet),
+	replica, err := holdfast.New(holdfast.WithDriver(sqlite.Driver),
+		holdfast.WithConfig(config), holdfast.WithHandlers(greet),
 		holdfast.WithLog(zerolog.Nop(), nil))
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -38,7 +39,8 @@ jobs:
 	greet := jobs.Handle("greet", func(_ context.Context, _ *jobs.Run, p greeting) error {
 		return nil
 	})
-	replica, err := holdfast.New(holdfast.WithConfig(config), holdfast.WithHandlers(greet),
+	replica, err := holdfast.New(holdfast.WithDriver(sqlite.Driver),
+		holdfast.WithConfig(config), holdfast.WithHandlers(greet),
 		holdfast.WithLog(zerolog.Nop(), nil))
 	if err != nil {
 		return nil, err
@@ -230,7 +232,8 @@ func TestAddedJobWithDependentsIsNotRemoved(t *testing.T) {
 // TestTriggerTxNeedsPostgres checks that a trigger in a transaction is refused where there is none.
 func TestTriggerTxNeedsPostgres(t *testing.T) {
 	request := holdfast.Trigger[any]{Job: "hello"}
-	replica, err := holdfast.New(holdfast.WithSQLite(filepath.Join(t.TempDir(), "test.db")),
+	replica, err := holdfast.New(
+		holdfast.WithSQLite(sqlite.Driver, filepath.Join(t.TempDir(), "test.db")),
 		holdfast.WithLog(zerolog.Nop(), nil))
 	if err != nil {
 		t.Fatal(err)

@@ -16,8 +16,10 @@ import (
 
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
+	"github.com/holdfast-dev/holdfast/internal/tracing"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // Option adjusts a program: its configuration, jobs, handlers and log.
@@ -104,10 +106,19 @@ func WithSchema(name string) Option {
 	return change(func(c *configs.Config) { c.Database.Schema = name })
 }
 
-// WithSQLite sets the database: a file, which belongs to one process.
-func WithSQLite(path string) Option {
-	return setsDatabase("WithSQLite", "sqlite://"+filepath.ToSlash(path))
+// WithSQLite sets the database: a file, which belongs to one process. The driver is sqlite.Driver
+// of package jobs/sqlite.
+func WithSQLite(driver storage.Driver, path string) Option {
+	return func(o *options) {
+		WithDriver(driver)(o)
+		setsDatabase("WithSQLite", "sqlite://"+filepath.ToSlash(path))(o)
+	}
 }
+
+// WithDriver lets the configuration name a SQLite file as the database. The driver is sqlite.Driver
+// of package jobs/sqlite. Without it, New refuses a configuration whose database.url begins with
+// sqlite://. [WithSQLite] includes it.
+func WithDriver(driver storage.Driver) Option { return func(o *options) { o.Driver = driver } }
 
 // WithMemcached sets the memcached servers, host:port each, that have the advisory locks. All
 // replicas must have the same servers in the same order.
@@ -195,6 +206,13 @@ func WithSlog(log *slog.Logger) Option {
 // on.
 func WithTracerProvider(provider trace.TracerProvider) Option {
 	return func(o *options) { o.Tracers = provider }
+}
+
+// WithTracing lets the configuration have the section tracing, which names a collector. The
+// exporter is otlp.Exporter of package github.com/holdfast-dev/holdfast/otlp. Without WithTracing,
+// New refuses such a configuration.
+func WithTracing(exporter tracing.Exporter) Option {
+	return func(o *options) { o.Exporter = exporter }
 }
 
 // WithRegisterer adds the metrics of docs/metrics.md to the program's own, from Open until the end

@@ -9,8 +9,11 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/jobs/sqlite"
+	"github.com/holdfast-dev/holdfast/otlp"
 )
 
 // poolOf returns a pool with at most that many connections. It has connected to nothing yet.
@@ -39,7 +42,7 @@ func TestNewRefusesDatabases(t *testing.T) {
 			holdfast.WithPostgresPool(poolOf(t, "6"))},
 			"found WithPostgres and WithPostgresPool, expected one of them"},
 		"a pool and a file": {[]holdfast.Option{holdfast.WithPostgresPool(poolOf(t, "6")),
-			holdfast.WithSQLite("a.db")}, "found WithPostgresPool and WithSQLite"},
+			holdfast.WithSQLite(sqlite.Driver, "a.db")}, "found WithPostgresPool and WithSQLite"},
 		"a small pool": {[]holdfast.Option{holdfast.WithPostgresPool(poolOf(t, "5"))},
 			"the pool has at most 5 connections, expected at least 6"},
 		"a pool": {[]holdfast.Option{holdfast.WithPostgresPool(poolOf(t, "6"))}, ""},
@@ -62,5 +65,55 @@ func TestNewRefusesUnknownOverridables(t *testing.T) {
 	if _, err := holdfast.New(holdfast.WithJobs(job)); err == nil ||
 		!strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// TestTracingNeedsAnExporter checks that a program that cannot send spans refuses a configuration
+// with a collector.
+func TestTracingNeedsAnExporter(t *testing.T) {
+	config, err := configs.Parse("holdfast.yaml", []byte(
+		"database: {url: 'postgres://h/d'}\ntracing: {endpoint: 'http://127.0.0.1:4318'}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := holdfast.New(holdfast.WithConfig(config)); err == nil ||
+		!strings.Contains(err.Error(), "expected holdfast.WithTracing(otlp.Exporter)") {
+		t.Errorf("without an exporter: got %v", err)
+	}
+	if _, err := holdfast.New(holdfast.WithConfig(config),
+		holdfast.WithTracing(otlp.Exporter)); err != nil {
+		t.Errorf("with an exporter: %v", err)
+	}
+}
+
+// TestSQLiteNeedsADriver checks that a program without SQLite refuses a SQLite database, which is
+// also the default, and says what to write.
+func TestSQLiteNeedsADriver(t *testing.T) {
+	for name, given := range map[string][]holdfast.Option{"nothing": nil,
+		"nil": {holdfast.WithSQLite(nil, "a.db")}} {
+		if _, err := holdfast.New(given...); err == nil ||
+			!strings.Contains(err.Error(), "expected holdfast.WithPostgres, or "+
+				"holdfast.WithDriver(sqlite.Driver)") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if _, err := holdfast.New(holdfast.WithSQLite(sqlite.Driver, "a.db")); err != nil {
+		t.Errorf("with a driver: %v", err)
+	}
+}
+
+// TestCommandsTakeNoConfiguration checks that the options of a command line may not set the
+// configuration, which the flag --config names.
+func TestCommandsTakeNoConfiguration(t *testing.T) {
+	for _, given := range []holdfast.Option{holdfast.WithPage("127.0.0.1:1"),
+		holdfast.WithConfigFile("a.yaml"), holdfast.WithPostgres("postgres://h/d")} {
+		if _, err := holdfast.ForCommands(given); err == nil ||
+			!strings.Contains(err.Error(), "--config") {
+			t.Errorf("got %v, want an error that names --config", err)
+		}
+	}
+	if program, err := holdfast.ForCommands(holdfast.WithLog(zerolog.Nop(), nil)); err != nil ||
+		program.Log == nil {
+		t.Errorf("got %v, want the log", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -46,7 +47,7 @@ func helloReplica(t *testing.T) (*holdfast.Replica, <-chan string) {
 		}
 		return nil
 	}
-	replica, err := holdfast.New(holdfast.WithSQLite(t.TempDir()+"/test.db"),
+	replica, err := holdfast.New(holdfast.WithSQLite(sqlite.Driver, t.TempDir()+"/test.db"),
 		holdfast.WithLog(zerolog.Nop(), nil), holdfast.WithHandlers(jobs.Handle("greet", greet)),
 		holdfast.WithJobs(holdfast.Job[helloParams]{Name: "hello", OnlyTriggered: true,
 			Handler: "greet", Params: helloParams{"world"}, Overridable: []string{"name"},

@@ -5,9 +5,9 @@ package main
 import (
 	_ "time/tzdata" // for machines without a time zone database
 
-	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/cli"
 )
 
 func main() {
-	holdfast.Main()
+	cli.Main()
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/cli"
 	"github.com/holdfast-dev/holdfast/internal/test/replicas"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
@@ -47,7 +48,7 @@ func replica() {
 	})
 	path := os.Getenv(profileVariable)
 	if path == "" {
-		holdfast.Main(holdfast.WithHandlers(noOp))
+		cli.Main(holdfast.WithHandlers(noOp))
 		return
 	}
 	file, err := os.Create(path)
@@ -58,7 +59,7 @@ func replica() {
 		fmt.Fprintln(os.Stderr, "bench: processor profile:", err)
 		os.Exit(1)
 	}
-	holdfast.Main(holdfast.WithHandlers(noOp))
+	cli.Main(holdfast.WithHandlers(noOp))
 	pprof.StopCPUProfile()
 	if err := file.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench: processor profile:", err)

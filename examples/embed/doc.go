@@ -1,5 +1,5 @@
 // Command embed is the command line of scheduler with two Go jobs added by
-// [holdfast.Main]; that is all there is to it:
+// [cli.Main]; that is all there is to it:
 //
 //	go run ./examples/embed run -c examples/embed/holdfast.yaml
 //	go run ./examples/embed validate -c examples/embed/holdfast.yaml

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/cli"
 )
 
 func main() {
@@ -42,7 +43,7 @@ func runReplica() {
 		os.Exit(1)
 	}
 	defer pool.Close()
-	holdfast.Main(holdfast.WithHandlers(handlers(pool)...))
+	cli.Main(holdfast.WithHandlers(handlers(pool)...))
 }
 
 // run runs both phases and prints what they measured. It returns an error

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel/trace"
@@ -25,7 +24,6 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
-	"github.com/holdfast-dev/holdfast/jobs/postgres"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/jobs/webhook"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -40,9 +38,9 @@ type Options struct {
 	Authorizer permission.Authorizer // decides about the users of the page; nil: their roles do
 	Log        *zerolog.Logger       // nil: standard error, as the configuration says
 	LogOutput  io.Writer             // used only with Log: the log of the handlers; may be nil
-	// Pool of the program, to PostgreSQL; nil: the database of the configuration.
-	Pool       *pgxpool.Pool
+	Connection
 	Tracers    trace.TracerProvider  // of the program; nil: the configuration decides
+	Exporter   tracing.Exporter      // for the section tracing; nil: New refuses the section
 	Registerer prometheus.Registerer // gets the metrics; nil: only the page serves them
 	Shared     *Shared               // nil: the replica opens its own store and locks
 	// Load reads the configuration again, for reloads by the API; nil: the API does not reload.
@@ -75,10 +73,11 @@ type Replica struct {
 	load       func() (*configs.Config, error) // nil: the API does not reload
 	reloading  sync.Mutex
 	status     atomic.Pointer[string] // severity of the last check; nil before
-	pool       *pgxpool.Pool          // nil: the database of the configuration
+	connection Connection
 	shared     *Shared
 	noStatus   bool                  // the metrics have no status
 	tracers    trace.TracerProvider  // nil: the configuration decides
+	exporter   tracing.Exporter      // nil: the configuration has no section tracing
 	registerer prometheus.Registerer // nil: only the page serves the metrics
 	mounts     mounts
 	stopped    atomic.Pointer[stop] // nil before Run has returned
@@ -100,7 +99,7 @@ type opened struct {
 	timed      storage.Store // store, with its calls measured by metrics
 	locks      *LockBackend
 	locker     *locking.Locker  // nil without advisory locks
-	tracing    *tracing.Tracing // nil without a collector
+	tracing    tracing.Exported // nil without a collector
 	traces     engine.Tracing   // nil without tracing
 	scheduler  *engine.Scheduler
 	operations *operations.Operations
@@ -117,14 +116,11 @@ func New(config *configs.Config, o Options) (*Replica, error) {
 	if err := config.CheckRead(); err != nil {
 		return nil, err
 	}
-	if config.Tracing != nil && o.Tracers != nil {
-		return nil, errors.New("found a tracer provider of the program and the section tracing, " +
-			"expected one of them")
+	if err := checkTracing(config, o); err != nil {
+		return nil, err
 	}
-	if o.Pool != nil {
-		if err := postgres.CheckPool(o.Pool.Config()); err != nil {
-			return nil, err
-		}
+	if err := o.Connection.check(config); err != nil && o.Shared == nil {
+		return nil, err
 	}
 	targets, err := targetsOf(config)
 	if err != nil {
@@ -136,8 +132,8 @@ func New(config *configs.Config, o Options) (*Replica, error) {
 	}
 	table := Jobs(config)
 	r := &Replica{registry: registry, output: o.LogOutput, shared: o.Shared,
-		noStatus: o.NoStatus,
-		pool:     o.Pool, tracers: o.Tracers, registerer: o.Registerer,
+		noStatus: o.NoStatus, connection: o.Connection,
+		tracers: o.Tracers, exporter: o.Exporter, registerer: o.Registerer,
 		middleware: o.Middleware, listeners: o.Listeners,
 		authorizer: o.Authorizer, load: o.Load}
 	r.lifetime, r.end = context.WithCancelCause(context.Background())

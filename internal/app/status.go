@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
 // statusInterval is how often a replica reads the status for its metrics.
@@ -35,6 +36,15 @@ func (b *LockBackend) CheckLocks(ctx context.Context) {
 	if b.watch != nil {
 		b.watch.Look(ctx)
 	}
+}
+
+// Servers returns the result of the last check of the memcached servers. It is empty for locks in
+// memory.
+func (b *LockBackend) Servers() []memcached.Health {
+	if b.watch == nil {
+		return nil
+	}
+	return b.watch.Servers()
 }
 
 // watchStatus reads the status for the metrics until ctx ends, and then returns nil.

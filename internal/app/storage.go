@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/rs/zerolog"
@@ -9,7 +10,6 @@ import (
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/metrics"
 	"github.com/holdfast-dev/holdfast/jobs/postgres"
-	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -31,23 +31,24 @@ type Storage struct {
 func ofPostgres(s *postgres.Store) Storage { return Storage{s, s, s, s, s, s, s, s, s} }
 
 // OfSQLite returns the storage of an open SQLite file.
-func OfSQLite(s *sqlite.Store) Storage { return Storage{s, s, s, s, s, s, s, nil, nil} }
+func OfSQLite(s storage.Embedded) Storage { return Storage{s, s, s, s, s, s, s, nil, nil} }
+
+// Connection is how a program connects to its database.
+type Connection struct {
+	Driver storage.Driver // opens a SQLite file; nil: the program has no SQLite
+	Pool   *pgxpool.Pool  // of the program, to PostgreSQL; nil: the database of the configuration
+}
 
 // OpenStore opens the configured database. Running says that this process runs jobs: it then
 // migrates the schema, and has the SQLite file for itself.
 func OpenStore(
-	ctx context.Context, config *configs.Config, running bool, log zerolog.Logger,
-) (Storage, error) {
-	return openStore(ctx, config, nil, running, log)
-}
-
-// openStore opens the database of a pool of the program, or the configured database.
-func openStore(
-	ctx context.Context, config *configs.Config, pool *pgxpool.Pool, running bool,
-	log zerolog.Logger,
+	ctx context.Context, config *configs.Config, by Connection, running bool, log zerolog.Logger,
 ) (Storage, error) {
 	if path, embedded := config.Database.SQLite(); embedded {
-		store, err := sqlite.Open(ctx, path, sqlite.Options{Exclusive: running, Log: log})
+		if err := by.check(config); err != nil {
+			return Storage{}, err
+		}
+		store, err := by.Driver(ctx, path, running, log)
 		if err != nil {
 			return Storage{}, err
 		}
@@ -61,14 +62,27 @@ func openStore(
 		Schema:          config.Database.Schema,
 		Migrate:         running && config.Database.Migrate, Log: log,
 	}
-	if pool != nil {
-		options.URL, options.Pool = "", pool
+	if by.Pool != nil {
+		options.URL, options.Pool = "", by.Pool
 	}
 	store, err := postgres.Open(ctx, options)
 	if err != nil {
 		return Storage{}, err
 	}
 	return ofPostgres(store), nil
+}
+
+// check returns an error for a database that the program cannot open.
+func (c Connection) check(config *configs.Config) error {
+	switch path, embedded := config.Database.SQLite(); {
+	case embedded && c.Driver == nil:
+		return fmt.Errorf("found the SQLite file %s as the database of a program without SQLite, "+
+			"expected holdfast.WithPostgres, or holdfast.WithDriver(sqlite.Driver) with the "+
+			"package github.com/holdfast-dev/holdfast/jobs/sqlite", path)
+	case !embedded && c.Pool != nil:
+		return postgres.CheckPool(c.Pool.Config())
+	}
+	return nil
 }
 
 // storeName returns the name of the database for the page.
@@ -83,7 +97,7 @@ func storeName(config *configs.Config) string {
 func (r *Replica) openStore(ctx context.Context, config *configs.Config) (err error) {
 	if r.shared != nil {
 		r.store = r.shared.Store
-	} else if r.store, err = openStore(ctx, config, r.pool, true, r.log); err != nil {
+	} else if r.store, err = OpenStore(ctx, config, r.connection, true, r.log); err != nil {
 		return err
 	}
 	r.metrics = metrics.New(metrics.Options{Names: config.Metrics.Names, Version: Version()})

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -15,6 +16,22 @@ import (
 
 // flushTimeout is the longest time that a stopping replica waits while it sends its last spans.
 const flushTimeout = 5 * time.Second
+
+// checkTracing returns an error for a section tracing that the program cannot use.
+func checkTracing(config *configs.Config, o Options) error {
+	switch {
+	case config.Tracing == nil:
+		return nil
+	case o.Tracers != nil:
+		return errors.New("found a tracer provider of the program and the section tracing, " +
+			"expected one of them")
+	case o.Exporter == nil:
+		return errors.New("found the section tracing in a program without an exporter, expected " +
+			"holdfast.WithTracing(otlp.Exporter) with the package " +
+			"github.com/holdfast-dev/holdfast/otlp")
+	}
+	return nil
+}
 
 // openTracing makes the tracing of runs, if it is configured.
 func (r *Replica) openTracing(ctx context.Context, config *configs.Config) (err error) {
@@ -30,7 +47,7 @@ func (r *Replica) openTracing(ctx context.Context, config *configs.Config) (err 
 	for _, h := range t.Headers {
 		headers[h.Name] = h.Value.Reveal()
 	}
-	r.tracing, err = tracing.New(ctx, tracing.Options{
+	r.tracing, err = r.exporter(ctx, tracing.Options{
 		Endpoint: t.Endpoint, Headers: headers, Ratio: t.Sample, Service: t.ServiceName,
 		Version: Version(), Replica: config.Replica.Name, Cluster: r.store.ClusterID(),
 		Log: r.log.With().Str("replica", config.Replica.Name).Logger(),

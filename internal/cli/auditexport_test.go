@@ -176,7 +176,7 @@ func openStore(t *testing.T, path string, running bool) app.Storage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := app.OpenStore(t.Context(), config, running, zerolog.Nop())
+	store, err := openDatabase(t.Context(), config, running, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
+	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -71,7 +72,8 @@ admin:
 	}
 	quiet := zerolog.Nop()
 	replica, err := app.New(config, app.Options{Log: &quiet,
-		Load: func() (*configs.Config, error) { return configs.Load(path) }})
+		Connection: app.Connection{Driver: sqlite.Driver},
+		Load:       func() (*configs.Config, error) { return configs.Load(path) }})
 	if err != nil {
 		t.Fatal(err)
 	}

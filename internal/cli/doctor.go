@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/configs"
-	"github.com/holdfast-dev/holdfast/internal/app"
+	"github.com/holdfast-dev/holdfast/internal/doctor"
 )
 
 // Exit codes of the command "doctor".
@@ -19,8 +19,8 @@ const (
 
 // diagnosis is the JSON of the command "doctor".
 type diagnosis struct {
-	Result app.CheckResult `json:"result"` // the worst one
-	Checks []app.Check     `json:"checks"`
+	Result doctor.Result  `json:"result"` // the worst one
+	Checks []doctor.Check `json:"checks"`
 }
 
 // doctorCommand returns the command "doctor".
@@ -39,14 +39,14 @@ failed.`,
 			if err != nil {
 				return err
 			}
-			d := diagnosis{app.CheckOK, checks}
+			d := diagnosis{doctor.OK, checks}
 			code := 0
 			for _, check := range checks {
 				switch {
-				case check.Result == app.CheckFailed:
-					code, d.Result = checkFailed, app.CheckFailed
-				case check.Result == app.CheckWarning && code == 0:
-					code, d.Result = checkWarned, app.CheckWarning
+				case check.Result == doctor.Failed:
+					code, d.Result = checkFailed, doctor.Failed
+				case check.Result == doctor.Warning && code == 0:
+					code, d.Result = checkWarned, doctor.Warning
 				}
 			}
 			if err := c.printDiagnosis(d); err != nil {
@@ -62,24 +62,24 @@ failed.`,
 }
 
 // examine checks the configuration, and if it has no mistake, its servers.
-func (c *commandLine) examine(ctx context.Context) ([]app.Check, error) {
+func (c *commandLine) examine(ctx context.Context) ([]doctor.Check, error) {
 	const name = "configuration"
 	config, err := c.load()
 	if err == nil {
-		checks, err := app.Examine(ctx, config)
-		return append([]app.Check{{Name: name, Result: app.CheckOK,
+		checks, err := doctor.Examine(ctx, config)
+		return append([]doctor.Check{{Name: name, Result: doctor.OK,
 			Detail: fmt.Sprintf("%s is valid: %d jobs", c.configPath, len(config.Jobs))}},
 			checks...), err
 	}
 	const advice = "correct the configuration, then check again: no server was checked"
 	var wrong *configs.Errors
 	if !errors.As(err, &wrong) {
-		return []app.Check{{Name: name, Result: app.CheckFailed, Detail: err.Error(),
+		return []doctor.Check{{Name: name, Result: doctor.Failed, Detail: err.Error(),
 			Advice: advice}}, nil
 	}
-	var checks []app.Check
+	var checks []doctor.Check
 	for _, p := range wrong.Problems {
-		checks = append(checks, app.Check{Name: name, Result: app.CheckFailed, Detail: p.String(),
+		checks = append(checks, doctor.Check{Name: name, Result: doctor.Failed, Detail: p.String(),
 			Advice: advice})
 	}
 	return checks, nil

@@ -15,11 +15,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/internal/app"
+	"github.com/holdfast-dev/holdfast/internal/doctor"
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
 
-// doctor writes a configuration, runs the command doctor and returns its output and exit code.
-func doctor(t *testing.T, text string, args ...string) (string, int) {
+// runDoctor writes a configuration, runs the command doctor and returns its output and exit code.
+func runDoctor(t *testing.T, text string, args ...string) (string, int) {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "holdfast.yaml")
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
@@ -44,7 +45,7 @@ func doctor(t *testing.T, text string, args ...string) (string, int) {
 // name".
 func diagnose(t *testing.T, text string, wantCode int) (found []string) {
 	t.Helper()
-	out, code := doctor(t, text, "-o", "json")
+	out, code := runDoctor(t, text, "-o", "json")
 	var d diagnosis
 	if err := json.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatalf("%s: %v", out, err)
@@ -56,10 +57,10 @@ func diagnose(t *testing.T, text string, wantCode int) (found []string) {
 		t.Errorf("a secret is shown: %s", out)
 	}
 	for _, c := range d.Checks {
-		if c.Result != app.CheckOK {
+		if c.Result != doctor.OK {
 			found = append(found, string(c.Result)+" "+c.Name)
 		}
-		if c.Detail == "" || (c.Advice == "") != (c.Result == app.CheckOK) {
+		if c.Detail == "" || (c.Advice == "") != (c.Result == doctor.OK) {
 			t.Errorf("check %+v: the detail or the advice is wrong", c)
 		}
 	}
@@ -76,7 +77,7 @@ func expectChecks(t *testing.T, found []string, want ...string) {
 func TestDoctorOfAMistake(t *testing.T) {
 	expectChecks(t, diagnose(t, "workers: none\njbos: []\n", 2), "failed configuration",
 		"failed configuration")
-	out, code := doctor(t, "workers: none\n")
+	out, code := runDoctor(t, "workers: none\n")
 	if code != 2 || !strings.Contains(out, "holdfast.yaml:1:10: workers:") ||
 		!strings.Contains(out, "To do: correct the configuration") {
 		t.Errorf("got exit code %d, %s, want 2 and the mistake with advice", code, out)
@@ -182,7 +183,7 @@ func TestDoctorOfPostgres(t *testing.T) {
 		"GRANT SELECT ON ALL TABLES IN SCHEMA holdfast TO doctor_jobs")
 	both := "database: {url: '" + d.store + "', jobs_url: '" + d.jobs + "', migrate: false}\n"
 	expectChecks(t, diagnose(t, both, 0))
-	out, code := doctor(t, both)
+	out, code := runDoctor(t, both)
 	if code != 0 || !strings.HasPrefix(out, "RESULT  CHECK") ||
 		!strings.Contains(out, `"doctor_jobs" cannot change the audit log`) {
 		t.Errorf("got exit code %d, %s, want 0 and the role of jobs", code, out)
@@ -224,7 +225,7 @@ func TestDoctorOfMemcached(t *testing.T) {
 		append(roles, "warning memcached "+unsafe.Addr())...)
 	expectChecks(t, diagnose(t, config(unsafe.Addr(), ", strict: true"), 2),
 		append(roles, "failed memcached "+unsafe.Addr())...)
-	out, _ := doctor(t, config(unsafe.Addr(), ""))
+	out, _ := runDoctor(t, config(unsafe.Addr(), ""))
 	if !strings.Contains(out, "evictions is on, expected off") ||
 		!strings.Contains(out, "To do: start it with -M") {
 		t.Errorf("got %s, want the finding about evictions with advice", out)
@@ -252,7 +253,7 @@ func TestDoctorOfDatabases(t *testing.T) {
 		"failed database warehouse")
 	expectChecks(t, diagnose(t, config("fence: none, url: '"+url+"'"), 1), sqlite,
 		"warning database warehouse")
-	out, _ := doctor(t, config("url: '"+url+"'"))
+	out, _ := runDoctor(t, config("url: '"+url+"'"))
 	if !strings.Contains(out, "scheduler fence install --database warehouse") {
 		t.Errorf("got %s, want the command that creates the tables", out)
 	}

@@ -44,7 +44,7 @@ func explainedStore(t *testing.T) (path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := app.OpenStore(t.Context(), config, true, zerolog.Nop())
+	store, err := openDatabase(t.Context(), config, true, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/fence"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
+	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -168,7 +169,8 @@ func startReplica(t *testing.T, text string) (*app.Replica, *configs.Config) {
 		t.Fatal(err)
 	}
 	log := zerolog.Nop()
-	replica, err := app.New(config, app.Options{Log: &log})
+	replica, err := app.New(config, app.Options{Log: &log,
+		Connection: app.Connection{Driver: sqlite.Driver}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ that replicas do not detect, such as that of a snapshot of the disk.`,
 			// The bar and a line of the log cannot share the terminal.
 			log = log.Hook(zerolog.HookFunc(
 				func(*zerolog.Event, zerolog.Level, string) { bar.end() }))
-			store, err := app.OpenStore(cmd.Context(), config, true, log)
+			store, err := openDatabase(cmd.Context(), config, true, log)
 			if err != nil {
 				return err
 			}

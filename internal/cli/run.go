@@ -10,6 +10,8 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/internal/systemd"
+	"github.com/holdfast-dev/holdfast/jobs/sqlite"
+	"github.com/holdfast-dev/holdfast/otlp"
 )
 
 // runCommand returns the command "run".
@@ -45,7 +47,8 @@ reloads or stops, and that it is alive (WatchdogSec).`,
 				return err
 			}
 			program := c.program
-			program.Load = c.load
+			program.Load, program.Exporter = c.load, otlp.Exporter
+			program.Driver = sqlite.Driver
 			replica, err := app.New(config, program)
 			if err != nil {
 				return err

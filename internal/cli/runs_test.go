@@ -36,7 +36,7 @@ jobs:
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := app.OpenStore(t.Context(), config, true, zerolog.Nop())
+	store, err := openDatabase(t.Context(), config, true, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,14 @@ import (
 
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
+	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
+
+// openDatabase is app.OpenStore with SQLite.
+func openDatabase(ctx context.Context, config *configs.Config, running bool,
+	log zerolog.Logger) (app.Storage, error) {
+	return app.OpenStore(ctx, config, app.Connection{Driver: sqlite.Driver}, running, log)
+}
 
 // withStore calls use with the configured store. Replicas may use the same store at the same time.
 func (c *commandLine) withStore(
@@ -17,7 +24,7 @@ func (c *commandLine) withStore(
 	if err != nil {
 		return err
 	}
-	store, err := app.OpenStore(ctx, config, false, zerolog.Nop())
+	store, err := openDatabase(ctx, config, false, zerolog.Nop())
 	if err != nil {
 		return err
 	}

@@ -25,5 +25,5 @@ func (p Program) Root(run uuid.UUID, name string, start time.Time) (context.Cont
 	parent := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID(run),
 		SpanID: trace.SpanID(run[8:]), TraceFlags: trace.FlagsSampled, Remote: true})
 	ctx := trace.ContextWithRemoteSpanContext(context.Background(), parent)
-	return p.provider.Tracer(scope).Start(ctx, name, trace.WithTimestamp(start))
+	return p.provider.Tracer(Scope).Start(ctx, name, trace.WithTimestamp(start))
 }

@@ -1,41 +1,21 @@
-// Package tracing sends the spans of runs to a collector, by OTLP over HTTP.
-//
-// The id of a run's trace is the run's id. So the page can show it without storing
-// it, and all replicas that execute or recover a run write to one trace. The id also
-// decides whether a run is traced, so that all replicas with one configuration
-// decide the same.
-//
-// Spans wait in a bounded queue, and no caller waits for them. Spans without room,
-// and spans that the collector does not accept in time, are dropped and counted.
+// Package tracing has what package app needs to trace runs, without a library that sends spans.
+// Package otlp has that library. A program can have a tracer provider of its own instead: see
+// [Program].
 package tracing
 
 import (
 	"context"
-	"encoding/binary"
-	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
-	"go.opentelemetry.io/otel/sdk/resource"
-	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 )
 
-const (
-	queue       = 2048 // spans waiting or being sent
-	batch       = 512
-	sendEvery   = 5 * time.Second
-	sendTimeout = 10 * time.Second // for one batch with all its tries
-	maxText     = 8 << 10          // bytes of an attribute
+// Scope is the instrumentation scope of the tracers.
+const Scope = "github.com/holdfast-dev/holdfast"
 
-	scope = "github.com/holdfast-dev/holdfast" // of the instrumentation
-)
-
-// Options name the collector and select the runs.
+// Options name a collector and select the runs.
 type Options struct {
 	Endpoint string // the collector's URL, with its path: http://127.0.0.1:4318/v1/traces
 	Headers  map[string]string
@@ -47,100 +27,16 @@ type Options struct {
 	Log      zerolog.Logger
 }
 
-// Tracing traces the runs of a replica. It implements engine.Tracing. Its methods may be
-// called concurrently.
-type Tracing struct {
-	least    uint64 // that the random part of a traced run's id has
-	provider *sdk.TracerProvider
-	sender   *sender
+// Exported traces the runs of a replica and sends their spans to a collector. It implements
+// engine.Tracing. Its methods may be called concurrently.
+type Exported interface {
+	Traces(run uuid.UUID) bool
+	Root(run uuid.UUID, name string, start time.Time) (context.Context, trace.Span)
+	// Spans returns how many spans were sent, failed, and had no room.
+	Spans() (sent, failed, dropped int64)
+	// Shutdown sends the queued spans, until ctx ends. Later spans are dropped.
+	Shutdown(ctx context.Context) error
 }
 
-// New returns a Tracing for a collector. It does not connect yet.
-func New(ctx context.Context, o Options) (*Tracing, error) {
-	exporter, err := otlptracehttp.New(ctx,
-		otlptracehttp.WithEndpointURL(o.Endpoint), otlptracehttp.WithHeaders(o.Headers),
-		otlptracehttp.WithTimeout(sendTimeout/2),
-		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true,
-			InitialInterval: time.Second, MaxInterval: sendTimeout / 2,
-			MaxElapsedTime: sendTimeout}))
-	if err != nil {
-		return nil, fmt.Errorf("tracing: %w", err)
-	}
-	return newTracing(o, exporter), nil
-}
-
-func newTracing(o Options, exporter sdk.SpanExporter) *Tracing {
-	s := &sender{log: o.Log}
-	s.over, s.end = context.WithCancel(context.Background())
-	processor := sdk.NewBatchSpanProcessor(exit{exporter, s}, sdk.WithMaxQueueSize(queue),
-		sdk.WithMaxExportBatchSize(batch),
-		sdk.WithBatchTimeout(sendEvery), sdk.WithExportTimeout(sendTimeout))
-	limits := sdk.NewSpanLimits()
-	limits.AttributeValueLengthLimit = maxText
-	return &Tracing{
-		least: least(o.Ratio), sender: s,
-		provider: sdk.NewTracerProvider(
-			// A run that is not traced has no spans.
-			sdk.WithSpanProcessor(entrance{processor, s}), sdk.WithIDGenerator(ids{}),
-			sdk.WithSampler(sdk.AlwaysSample()),
-			sdk.WithRawSpanLimits(limits), sdk.WithResource(resource.NewSchemaless(
-				attribute.String("service.name", o.Service),
-				attribute.String("service.version", o.Version),
-				attribute.String("service.instance.id", o.Replica),
-				attribute.String("holdfast.cluster.id", o.Cluster.String())))),
-	}
-}
-
-// random returns the random part of an id: its last 56 bits. They are random in all
-// UUID versions of runs and in W3C trace ids.
-const random = 1 << 56
-
-// least returns the smallest random part of a traced run for a ratio. A run that is
-// traced at a ratio is also traced at every larger one.
-func least(ratio float64) uint64 { return uint64((1 - ratio) * random) }
-
-// Traces reports whether the run is traced.
-func (t *Tracing) Traces(run uuid.UUID) bool {
-	return binary.BigEndian.Uint64(run[8:])%random >= t.least
-}
-
-// Root starts a span without a parent in the run's trace.
-func (t *Tracing) Root(run uuid.UUID, name string, start time.Time) (context.Context, trace.Span) {
-	ctx := context.WithValue(context.Background(), runKey{}, run)
-	return t.provider.Tracer(scope).
-		Start(ctx, name, trace.WithTimestamp(start), trace.WithNewRoot())
-}
-
-// Shutdown sends the queued spans, until ctx ends. Later spans are dropped.
-func (t *Tracing) Shutdown(ctx context.Context) error {
-	defer t.sender.end()
-	if err := t.provider.Shutdown(ctx); err != nil {
-		return fmt.Errorf("last spans: %w", err)
-	}
-	return nil
-}
-
-// Spans returns how many spans were sent, failed, and had no room.
-func (t *Tracing) Spans() (sent, failed, dropped int64) {
-	return t.sender.sent.Load(), t.sender.failed.Load(), t.sender.dropped.Load()
-}
-
-// runKey is the context key under which Root passes the run to ids.
-type runKey struct{}
-
-// ids draws ids. The id of a run's trace is the run's.
-type ids struct{}
-
-// NewIDs implements sdk.IDGenerator.
-func (g ids) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
-	run, _ := ctx.Value(runKey{}).(uuid.UUID)
-	return trace.TraceID(run), g.NewSpanID(ctx, trace.TraceID(run))
-}
-
-// NewSpanID implements sdk.IDGenerator.
-func (ids) NewSpanID(context.Context, trace.TraceID) (id trace.SpanID) {
-	for !id.IsValid() {
-		binary.NativeEndian.PutUint64(id[:], rand.Uint64())
-	}
-	return id
-}
+// Exporter returns an Exported for a collector. It does not connect yet.
+type Exporter func(ctx context.Context, o Options) (Exported, error)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/examples/embed/sales"
+	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
 
 func main() {
@@ -38,6 +39,7 @@ func run(ctx context.Context, args []string) error {
 	log := zerolog.New(zerolog.SyncWriter(os.Stderr)).With().Timestamp().Logger()
 
 	replica, err := holdfast.New(holdfast.WithConfigFile(*path),
+		holdfast.WithDriver(sqlite.Driver), // the file names a SQLite database
 		holdfast.WithHandlers(sales.Handlers()...), holdfast.WithLog(log, os.Stderr))
 	if err != nil {
 		return err

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/cli"
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 )
@@ -19,7 +19,7 @@ var server *servertest.Postgres
 func TestMain(m *testing.M) {
 	switch {
 	case os.Getenv(asProgram) != "":
-		holdfast.Main()
+		cli.Main()
 	case !soak.Running():
 		os.Exit(m.Run())
 	default:

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/cli"
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
 
@@ -29,7 +30,7 @@ var (
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
-		holdfast.Main(holdfast.WithHandlers(handlers()...))
+		cli.Main(holdfast.WithHandlers(handlers()...))
 		return
 	}
 	os.Exit(runTests(m))

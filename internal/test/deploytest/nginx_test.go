@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
+	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
 
 const (
@@ -42,7 +43,8 @@ func startReplica(t *testing.T, admin string) string {
 		t.Fatal(err)
 	}
 	log := zerolog.Nop()
-	replica, err := app.New(config, app.Options{Log: &log})
+	replica, err := app.New(config, app.Options{Log: &log,
+		Connection: app.Connection{Driver: sqlite.Driver}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,7 @@ func TestRequirements(t *testing.T) {
 }
 
 // maxSize is the maximum size of the stripped program, in bytes.
-const maxSize = 36 << 20
+const maxSize = 28 << 20
 
 // TestSize builds the program with PostgreSQL and logs its size.
 func TestSize(t *testing.T) {

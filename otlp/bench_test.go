@@ -1,4 +1,4 @@
-package tracing
+package otlp
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/holdfast-dev/holdfast/internal/tracing"
 )
 
 type nowhere struct{}
@@ -19,7 +21,7 @@ func (nowhere) Shutdown(context.Context) error                        { return n
 
 // BenchmarkRun measures the time that the spans of one traced run cost the caller that ends them.
 func BenchmarkRun(b *testing.B) {
-	traced := newTracing(Options{Ratio: 1, Service: "s", Log: zerolog.Nop()}, nowhere{})
+	traced := newExported(tracing.Options{Ratio: 1, Service: "s", Log: zerolog.Nop()}, nowhere{})
 	run := uuid.New()
 	b.ReportAllocs()
 	for b.Loop() {

@@ -1,11 +1,23 @@
 package holdfast
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
 )
+
+// ForCommands returns the handlers, jobs and hooks of options. Programs use package cli, because
+// only this module can use the result. An option that sets the configuration is an error.
+func ForCommands(given ...Option) (app.Options, error) {
+	o := newOptions(given)
+	if o.file != "" || o.config != nil || len(o.changes) > 0 {
+		return app.Options{}, errors.New("found an option that sets the configuration, expected " +
+			"the flag --config")
+	}
+	return o.Options, nil
+}
 
 // ForTest is [New] for package holdfasttest. Programs use that package, because only this module
 // can make a Shared. The replica has the store and the locks of shared instead of the configured

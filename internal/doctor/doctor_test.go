@@ -1,4 +1,4 @@
-package app
+package doctor
 
 import (
 	"errors"
@@ -18,44 +18,44 @@ func TestExamineInspections(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		examine func(*examiner)
-		want    CheckResult
+		want    Result
 	}{
 		{"old server", func(e *examiner) {
 			e.examineServer(postgres.Inspection{Version: "12.9", VersionNumber: 120009})
-		}, CheckFailed},
+		}, Failed},
 		{"oldest server", func(e *examiner) {
 			e.examineServer(postgres.Inspection{Version: "13.0", VersionNumber: 130000})
-		}, CheckOK},
+		}, OK},
 		{"clock ahead", func(e *examiner) {
 			e.examineClock(postgres.Inspection{Offset: 11 * time.Second})
-		}, CheckFailed},
+		}, Failed},
 		{"clock behind", func(e *examiner) {
 			e.examineClock(postgres.Inspection{Offset: -11 * time.Second})
-		}, CheckFailed},
+		}, Failed},
 		{"clock", func(e *examiner) {
 			e.examineClock(postgres.Inspection{Offset: -9 * time.Second})
-		}, CheckOK},
+		}, OK},
 		{"newer schema", func(e *examiner) {
 			e.examineSchema(postgres.Inspection{Schema: &postgres.SchemaError{MinBinary: 2}})
-		}, CheckFailed},
+		}, Failed},
 		{"schema that cannot be read", func(e *examiner) {
 			e.examineSchema(postgres.Inspection{Schema: errors.New("permission denied")})
-		}, CheckFailed},
+		}, Failed},
 		{"schema", func(e *examiner) {
 			e.examineSchema(postgres.Inspection{Cluster: uuid.New()})
-		}, CheckOK},
+		}, OK},
 	} {
 		e := &examiner{config: &config}
 		c.examine(e)
 		if len(e.checks) != 1 || e.checks[0].Result != c.want ||
-			(e.checks[0].Advice == "") != (c.want == CheckOK) {
+			(e.checks[0].Advice == "") != (c.want == OK) {
 			t.Errorf("%s: found %+v, want one check that is %s", c.name, e.checks, c.want)
 		}
 	}
 	e := &examiner{config: &config}
 	e.examineSettings("settings", postgres.Inspection{ReadCommitted: postgres.ErrIsolation,
 		StatementTimeout: time.Second, IdleTimeout: 59 * time.Second})
-	for i, want := range []CheckResult{CheckFailed, CheckWarning, CheckWarning} {
+	for i, want := range []Result{Failed, Warning, Warning} {
 		if e.checks[i].Result != want || e.checks[i].Advice == "" {
 			t.Errorf("settings: found %+v, want %s", e.checks[i], want)
 		}

@@ -1,4 +1,4 @@
-package tracing
+package otlp
 
 import (
 	"bytes"
@@ -16,13 +16,14 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/internal/test/collectortest"
+	"github.com/holdfast-dev/holdfast/internal/tracing"
 )
 
-var _ engine.Tracing = (*Tracing)(nil)
+var _ engine.Tracing = (*exported)(nil)
 
-func open(t *testing.T, o Options) *Tracing {
+func open(t *testing.T, o tracing.Options) *exported {
 	t.Helper()
-	traced, err := New(t.Context(), o)
+	traced, err := Exporter(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,7 @@ func open(t *testing.T, o Options) *Tracing {
 		cancel()
 		_ = traced.Shutdown(ctx) // no effect if the test has done it
 	})
-	return traced
+	return traced.(*exported)
 }
 
 // The share of traced runs is the configured one for any kind of run id. A run that is traced at a
@@ -39,9 +40,9 @@ func open(t *testing.T, o Options) *Tracing {
 func TestShareOfRuns(t *testing.T) {
 	const runs = 20000
 	shares := []float64{0, 0.001, 0.1, 0.5, 1}
-	var traced []*Tracing
+	var traced []tracing.Exported
 	for _, share := range shares {
-		traced = append(traced, &Tracing{least: least(share)})
+		traced = append(traced, &exported{least: least(share)})
 	}
 	for name, draw := range map[string]func() uuid.UUID{"random": uuid.New,
 		"by time": func() uuid.UUID { return uuid.Must(uuid.NewV7()) }} {
@@ -74,7 +75,7 @@ func TestShareOfRuns(t *testing.T) {
 func TestSpansAreSent(t *testing.T) {
 	c := collectortest.New(t)
 	cluster, run, start := uuid.New(), uuid.Must(uuid.NewV7()), time.Now().Add(-time.Hour)
-	traced := open(t, Options{
+	traced := open(t, tracing.Options{
 		Endpoint: c.URL, Headers: map[string]string{"Authorization": "Bearer xyz"}, Ratio: 1,
 		Service: "nightly", Version: "v9", Replica: "replica-a",
 		Cluster: cluster, Log: zerolog.Nop(),
@@ -118,7 +119,7 @@ func TestSpansAreSent(t *testing.T) {
 }
 
 // endSpans ends n spans and returns how long the calls took.
-func endSpans(traced *Tracing, n int) time.Duration {
+func endSpans(traced tracing.Exported, n int) time.Duration {
 	start := time.Now()
 	for range n {
 		_, span := traced.Root(uuid.New(), "run", start)
@@ -145,7 +146,7 @@ func TestUnresponsiveCollectorDoesNotDelayRuns(t *testing.T) {
 			c := collectortest.New(t)
 			c.Answer(answer)
 			var log bytes.Buffer
-			traced := open(t, Options{Endpoint: c.URL, Ratio: 1, Service: "s",
+			traced := open(t, tracing.Options{Endpoint: c.URL, Ratio: 1, Service: "s",
 				Log: zerolog.New(zerolog.SyncWriter(&log))})
 			const ended = 3 * queue
 			if took := endSpans(traced, ended); took > 5*time.Second {
@@ -182,7 +183,7 @@ func TestUnresponsiveCollectorDoesNotDelayRuns(t *testing.T) {
 
 // The start sends no request, and nothing fails.
 func TestUnreachableCollector(t *testing.T) {
-	traced := open(t, Options{Endpoint: "http://127.0.0.1:1/v1/traces", Ratio: 1, Service: "s",
+	traced := open(t, tracing.Options{Endpoint: "http://127.0.0.1:1/v1/traces", Ratio: 1, Service: "s",
 		Log: zerolog.Nop()})
 	endSpans(traced, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

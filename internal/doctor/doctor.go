@@ -1,4 +1,5 @@
-package app
+// Package doctor checks the configuration and the servers that it names.
+package doctor
 
 import (
 	"context"
@@ -14,28 +15,29 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/jobs/postgres"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
-// CheckResult is the result of a Check.
-type CheckResult string
+// Result is the result of a Check.
+type Result string
 
 // The results, from the best to the worst.
 const (
-	CheckOK      CheckResult = "ok"
-	CheckWarning CheckResult = "warning" // it works, and is less safe than it could be
-	CheckFailed  CheckResult = "failed"  // a replica cannot work with it, or with fewer guarantees
+	OK      Result = "ok"
+	Warning Result = "warning" // it works, and is less safe than it could be
+	Failed  Result = "failed"  // a replica cannot work with it, or with fewer guarantees
 )
 
 // Check is one check of the configuration or of a server.
 type Check struct {
-	Name   string      `json:"check"`
-	Result CheckResult `json:"result"`
-	Detail string      `json:"detail"` // what was found
-	Advice string      `json:"advice,omitempty"`
+	Name   string `json:"check"`
+	Result Result `json:"result"`
+	Detail string `json:"detail"` // what was found
+	Advice string `json:"advice,omitempty"`
 }
 
 // examiner collects checks.
@@ -61,10 +63,10 @@ func Examine(ctx context.Context, config *configs.Config) ([]Check, error) {
 }
 
 func (e *examiner) ok(name, format string, args ...any) {
-	e.add(name, CheckOK, "", format, args...)
+	e.add(name, OK, "", format, args...)
 }
 
-func (e *examiner) add(name string, result CheckResult, advice, format string, args ...any) {
+func (e *examiner) add(name string, result Result, advice, format string, args ...any) {
 	e.checks = append(e.checks, Check{name, result, fmt.Sprintf(format, args...), advice})
 }
 
@@ -79,7 +81,7 @@ func (e *examiner) examinePostgres(ctx context.Context) {
 	e.examineServer(store)
 	e.examineSchema(store)
 	if store.Superuser {
-		e.add("role", CheckWarning, "create a role with the permissions in "+
+		e.add("role", Warning, "create a role with the permissions in "+
 			"deploy/postgres/roles.sql, and set database.url",
 			"%q is a superuser", store.Role)
 	} else {
@@ -98,9 +100,9 @@ func (e *examiner) inspect(ctx context.Context, name, key string, url configs.Se
 	found, err := postgres.Inspect(ctx, url.Reveal(), e.config.Database.Schema)
 	switch {
 	case err != nil:
-		e.add(name, CheckFailed, "start the server, or correct "+key, "%v", err)
+		e.add(name, Failed, "start the server, or correct "+key, "%v", err)
 	case found.ReadOnly:
-		e.add(name, CheckFailed, "let "+key+" lead to the primary",
+		e.add(name, Failed, "let "+key+" lead to the primary",
 			"PostgreSQL %s answers, but is read-only", found.Version)
 	case found.Pooled:
 		e.ok(name, "PostgreSQL %s answers through a pooler such as pgbouncer; with transaction "+
@@ -114,7 +116,7 @@ func (e *examiner) inspect(ctx context.Context, name, key string, url configs.Se
 func (e *examiner) examineServer(store postgres.Inspection) {
 	const name = "database version"
 	if store.VersionNumber < postgres.OldestVersion {
-		e.add(name, CheckFailed, "install a newer release", "%s, expected %d or later",
+		e.add(name, Failed, "install a newer release", "%s, expected %d or later",
 			store.Version, postgres.OldestVersion/10_000)
 		return
 	}
@@ -127,12 +129,12 @@ func (e *examiner) examineSchema(store postgres.Inspection) {
 	case store.Schema == nil:
 		e.ok("schema", "up to date, cluster %s", store.Cluster)
 	case errors.As(store.Schema, &newer):
-		e.add("schema", CheckFailed, "install a newer release of Holdfast", "%v", store.Schema)
+		e.add("schema", Failed, "install a newer release of Holdfast", "%v", store.Schema)
 	case errors.Is(store.Schema, storage.ErrNotFound) && e.config.Database.Migrate:
-		e.add("schema", CheckWarning, "`scheduler run` migrates it when it starts", "%v",
+		e.add("schema", Warning, "`scheduler run` migrates it when it starts", "%v",
 			store.Schema)
 	default:
-		e.add("schema", CheckFailed, "run `scheduler migrate` as the owner of the schema, then "+
+		e.add("schema", Failed, "run `scheduler migrate` as the owner of the schema, then "+
 			"deploy/postgres/roles.sql if the replicas use its roles", "%v", store.Schema)
 	}
 }
@@ -143,13 +145,13 @@ const minIdleTimeout = time.Minute
 // examineSettings checks the settings of a connection.
 func (e *examiner) examineSettings(name string, c postgres.Inspection) {
 	if c.ReadCommitted != nil {
-		e.add(name+": isolation", CheckFailed, fmt.Sprintf("ALTER ROLE %q SET "+
+		e.add(name+": isolation", Failed, fmt.Sprintf("ALTER ROLE %q SET "+
 			"default_transaction_isolation = 'read committed'", c.Role), "%v", c.ReadCommitted)
 	} else {
 		e.ok(name+": isolation", "read committed")
 	}
 	if c.StatementTimeout > 0 {
-		e.add(name+": statement_timeout", CheckWarning, fmt.Sprintf("ALTER ROLE %q SET "+
+		e.add(name+": statement_timeout", Warning, fmt.Sprintf("ALTER ROLE %q SET "+
 			"statement_timeout = 0, and give jobs a timeout", c.Role),
 			"%s: longer calls of the store fail, and longer statements of jobs without a timeout",
 			c.StatementTimeout)
@@ -161,7 +163,7 @@ func (e *examiner) examineSettings(name string, c postgres.Inspection) {
 	case c.IdleTimeout == 0:
 		e.ok(idle, "none; a job with a timeout sets its own limit")
 	case c.IdleTimeout < minIdleTimeout:
-		e.add(idle, CheckWarning, fmt.Sprintf("ALTER ROLE %q SET "+
+		e.add(idle, Warning, fmt.Sprintf("ALTER ROLE %q SET "+
 			"idle_in_transaction_session_timeout = '10min'", c.Role),
 			"%s: a transaction of a job without a timeout fails if its handler pauses for longer",
 			c.IdleTimeout)
@@ -175,7 +177,7 @@ func (e *examiner) examineClock(store postgres.Inspection) {
 	limit := e.config.Clock.MaxOffset
 	offset := store.Offset.Round(time.Millisecond)
 	if offset.Abs() > limit {
-		e.add(name, CheckFailed, "synchronize the clocks of both machines, for example with chrony",
+		e.add(name, Failed, "synchronize the clocks of both machines, for example with chrony",
 			"the clock of the database is %s ahead; beyond clock.max_offset (%s) this replica "+
 				"starts no runs", offset, limit)
 		return
@@ -192,7 +194,7 @@ func (e *examiner) examineJobsRole(ctx context.Context, store postgres.Inspectio
 	const name = "role of jobs"
 	url := e.config.Database.JobsURL
 	if url.IsZero() {
-		e.add(name, CheckWarning, rolesAdvice, "statements of jobs use the role %q of the "+
+		e.add(name, Warning, rolesAdvice, "statements of jobs use the role %q of the "+
 			"replicas, so they can change the audit log", store.Role)
 		return
 	}
@@ -202,17 +204,17 @@ func (e *examiner) examineJobsRole(ctx context.Context, store postgres.Inspectio
 	}
 	switch {
 	case own.Schema != nil && store.Schema == nil:
-		e.add(name, CheckFailed, "run deploy/postgres/roles.sql again", "%q: %v", own.Role,
+		e.add(name, Failed, "run deploy/postgres/roles.sql again", "%q: %v", own.Role,
 			own.Schema)
 	case own.Cluster != store.Cluster:
-		e.add(name, CheckFailed, "let database.jobs_url lead to the database of database.url",
+		e.add(name, Failed, "let database.jobs_url lead to the database of database.url",
 			"its database has cluster %s, expected %s", orNone(own.Cluster), orNone(store.Cluster))
 	case own.Role == store.Role:
-		e.add(name, CheckWarning, rolesAdvice, "both URLs have the role %q", own.Role)
+		e.add(name, Warning, rolesAdvice, "both URLs have the role %q", own.Role)
 	case own.Superuser:
-		e.add(name, CheckWarning, rolesAdvice, "%q is a superuser", own.Role)
+		e.add(name, Warning, rolesAdvice, "%q is a superuser", own.Role)
 	case own.ChangesAudit:
-		e.add(name, CheckWarning, rolesAdvice, "%q can change the audit log", own.Role)
+		e.add(name, Warning, rolesAdvice, "%q can change the audit log", own.Role)
 	default:
 		e.ok(name, "%q cannot change the audit log", own.Role)
 	}
@@ -236,19 +238,19 @@ func (e *examiner) examineSQLite(ctx context.Context, path string) {
 		e.ok("database", "%s is readable and up to date, cluster %s", path, store.ClusterID())
 		store.Close()
 	case errors.As(err, &newer):
-		e.add("database", CheckFailed, "install a newer release of Holdfast", "%v", err)
+		e.add("database", Failed, "install a newer release of Holdfast", "%v", err)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, storage.ErrNotFound):
-		e.add("database", CheckWarning, "`scheduler run` or `scheduler migrate` creates it", "%v",
+		e.add("database", Warning, "`scheduler run` or `scheduler migrate` creates it", "%v",
 			err)
 	default:
-		e.add("database", CheckFailed, "correct database.url, or the permissions of the file",
+		e.add("database", Failed, "correct database.url, or the permissions of the file",
 			"%v", err)
 	}
 	switch wide, err := sqlite.WideFiles(path); {
 	case err != nil:
-		e.add("file permissions", CheckFailed, "", "%v", err)
+		e.add("file permissions", Failed, "", "%v", err)
 	case len(wide) > 0:
-		e.add("file permissions", CheckWarning, "chmod 600 them: params and output of jobs may "+
+		e.add("file permissions", Warning, "chmod 600 them: params and output of jobs may "+
 			"have secrets", "other users may use %s", strings.Join(wide, ", "))
 	default:
 		e.ok("file permissions", "only the owner may use the file")
@@ -267,7 +269,7 @@ func (e *examiner) examineDatabases(ctx context.Context) error {
 
 func (e *examiner) examineJobDatabase(ctx context.Context, name string) error {
 	check := "database " + name
-	database, err := OpenJobDatabase(ctx, e.config, name, nil, zerolog.Nop())
+	database, err := app.OpenJobDatabase(ctx, e.config, name, nil, zerolog.Nop())
 	if err != nil {
 		return err
 	}
@@ -275,12 +277,12 @@ func (e *examiner) examineJobDatabase(ctx context.Context, name string) error {
 	defer cancel()
 	switch err := database.Check(ctx); {
 	case errors.Is(err, storage.ErrUnavailable):
-		e.add(check, CheckFailed, "start the server, or correct databases."+name+".url", "%v", err)
+		e.add(check, Failed, "start the server, or correct databases."+name+".url", "%v", err)
 	case err != nil:
-		e.add(check, CheckFailed, "run `scheduler fence install --database "+name+"`, and give "+
+		e.add(check, Failed, "run `scheduler fence install --database "+name+"`, and give "+
 			"the role of the jobs the permissions to use the tables", "%v", err)
 	case e.config.Databases[name].Fence == configs.NoFence:
-		e.add(check, CheckWarning, "set fence: table", "superseded runs can write to it")
+		e.add(check, Warning, "set fence: table", "superseded runs can write to it")
 	default:
 		e.ok(check, "it answers and has the tables of the fence")
 	}
@@ -292,13 +294,13 @@ func (e *examiner) examineMemcached(ctx context.Context) error {
 	if m == nil {
 		return nil
 	}
-	locks, err := NewLockBackend(e.config, zerolog.Nop())
+	locks, err := app.NewLockBackend(e.config, zerolog.Nop())
 	if err != nil {
 		return err
 	}
 	defer locks.Close() //nolint:errcheck // no lock depends on these connections
 	locks.CheckLocks(ctx)
-	for _, health := range locks.watch.Servers() {
+	for _, health := range locks.Servers() {
 		e.examineLockServer(health, m.Strict)
 	}
 	return nil
@@ -308,12 +310,12 @@ func (e *examiner) examineMemcached(ctx context.Context) error {
 func (e *examiner) examineLockServer(h memcached.Health, strict bool) {
 	name := "memcached " + h.Server
 	if h.State == memcached.StateUnreachable {
-		e.add(name, CheckFailed, "start the server, or correct locking.memcached", "%s", h.Error)
+		e.add(name, Failed, "start the server, or correct locking.memcached", "%s", h.Error)
 		return
 	}
-	unsafe := CheckWarning
+	unsafe := Warning
 	if strict {
-		unsafe = CheckFailed // a replica does not start
+		unsafe = Failed // a replica does not start
 	}
 	before := len(e.checks)
 	for _, s := range h.Settings {
@@ -325,7 +327,7 @@ func (e *examiner) examineLockServer(h memcached.Health, strict bool) {
 		case memcached.Unsafe:
 			e.add(name, unsafe, s.Mend, "%s, expected %s: %s", found, s.Want, s.Why)
 		case memcached.Advice:
-			e.add(name, CheckWarning, s.Mend, "%s, expected %s: %s", found, s.Want, s.Why)
+			e.add(name, Warning, s.Mend, "%s, expected %s: %s", found, s.Want, s.Why)
 		case memcached.Good:
 		}
 	}
