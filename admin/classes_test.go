@@ -13,7 +13,7 @@ import (
 // the chart and icons of the overview.
 func awaitedClasses() []string {
 	return strings.Fields("area band dot goner h26 h60 h82 halves " +
-		"hatchw-ground hatchw-line hollow in-warn m-failed m-lost " +
+		"hatchw-ground hatchw-line hollow in-warn m-lost " +
 		"over root shared soft2 sometimes this usual")
 }
 

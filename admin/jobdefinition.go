@@ -2,11 +2,15 @@ package admin
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/charts"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/internal/redact"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -24,6 +28,8 @@ type JobDefinition struct {
 	Overridable []string         `json:"overridable,omitempty"` // params that a trigger may replace
 	Database    string           `json:"database,omitempty"`    // absent: that of the history
 	Calendars   []string         `json:"calendars,omitempty"`   // that exclude scheduled times
+	After       []string         `json:"after,omitempty"`       // its dependencies
+	Dependents  []string         `json:"dependents,omitempty"`  // jobs that depend on it
 	Webhooks    []JobWebhook     `json:"webhooks,omitempty"`
 	Policies    []explain.Policy `json:"policies"`
 }
@@ -32,6 +38,22 @@ type JobDefinition struct {
 type JobWebhook struct {
 	Webhook string       `json:"webhook"`
 	States  []jobs.State `json:"states"`
+}
+
+// addDefinition adds what the cron table of this replica has of a job.
+func (r *reader) addDefinition(ctx context.Context, now time.Time, view storage.JobView,
+	d *JobDetail) error {
+	d.Definition = r.definition(view)
+	edges, err := r.dependencies.Get(ctx, now)
+	if err != nil {
+		return fmt.Errorf("dependencies of job %q: %w", words.Cut(view.Name, 200), err)
+	}
+	d.Graph = charts.NewGraph(view.Name, edges.After, edges.Dependents)
+	if d.Definition != nil {
+		d.Definition.After = edges.After(view.Name)
+		d.Definition.Dependents = edges.Dependents(view.Name)
+	}
+	return nil
 }
 
 // definition returns the definition of a job in the cron table of this replica, or nil if it is not

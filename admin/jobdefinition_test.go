@@ -3,6 +3,7 @@ package admin
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -50,7 +51,29 @@ func jobsOfTable() []jobs.Job {
 		`"X-Shop":"swordfish","Accept":"application/json"},"body":"{\"key\":\"hunter-of-vendors\"}"}`)
 	reindex := base
 	reindex.Name, reindex.Handler, reindex.Schedule = "reindex", "rebuild", schedule.Schedule{}
-	return []jobs.Job{rollup, prune, sync, reindex}
+	return append([]jobs.Job{rollup, prune, sync, reindex}, graphOfJobs(base)...)
+}
+
+// graphOfJobs are a diamond around rollup-sales, with a long name, and more dependents than a level
+// has room for.
+func graphOfJobs(base jobs.Job) (list []jobs.Job) {
+	add := func(name string, after ...string) {
+		due, err := schedule.Parse(schedule.After(after...), time.UTC)
+		if err != nil {
+			panic(err)
+		}
+		job := base
+		job.Name, job.Schedule = name, due
+		list = append(list, job)
+	}
+	add("sum-by-region", "rollup-sales")
+	add("sum-by-account-and-by-the-month-of-the-contract-with-all-its-changes", "rollup-sales")
+	add("board", "sum-by-region",
+		"sum-by-account-and-by-the-month-of-the-contract-with-all-its-changes", "rollup-sales")
+	for i := range 15 {
+		add(fmt.Sprintf("after-stock-%02d", i), "rollup-stock")
+	}
+	return list
 }
 
 // withTable gives the replica a cron table. Its definitions are the active ones, except that of
@@ -69,7 +92,7 @@ func withTable(o Options, table []jobs.Job) Options {
 func TestJobDefinition(t *testing.T) {
 	handler := newServer(t, busy()).Handler()
 	for _, test := range []struct{ job, want string }{
-		{"rollup-sales", `{"params":{"statements":["DELETE FROM sales_rollup\n WHERE day >= current_date - 1","INSERT INTO sales_rollup\nSELECT account, date(created_at), sum(total)\n  FROM sales\n WHERE created_at >= current_date - 1\n GROUP BY 1, 2"],"values":{"region":"eu"}},"overridable":["values"],"webhooks":[{"webhook":"chat","states":["failed"]},{"webhook":"pager","states":["failed","timed_out"]}],"policies":[`},
+		{"rollup-sales", `{"params":{"statements":["DELETE FROM sales_rollup\n WHERE day >= current_date - 1","INSERT INTO sales_rollup\nSELECT account, date(created_at), sum(total)\n  FROM sales\n WHERE created_at >= current_date - 1\n GROUP BY 1, 2"],"values":{"region":"eu"}},"overridable":["values"],"dependents":["board","sum-by-account-and-by-the-month-of-the-contract-with-all-its-changes","sum-by-region"],"webhooks":[{"webhook":"chat","states":["failed"]},{"webhook":"pager","states":["failed","timed_out"]}],"policies":[`},
 		{"prune-orders", `{"inactive":true,"params":{"statement":`},
 		{"reindex", `{"params":{},"webhooks":`},
 		{"report%2Fmonthly", `null`},

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/charts"
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
@@ -23,7 +24,7 @@ import (
 
 const (
 	nextScheduledTimes = 10
-	plottedRuns        = 100 // runs in the plot of durations
+	shownOutcomes      = 100 // runs in the charts of durations and start delays
 	recentOfJob        = 20
 	talliedSince       = 30 * 24 * time.Hour
 )
@@ -42,7 +43,9 @@ type JobDetail struct {
 	// state that its runs save for the next run
 	Saved json.RawMessage `json:"saved_state,omitempty"`
 	// null if the replica that answers does not have the job
-	Definition *JobDefinition `json:"definition"`
+	Definition *JobDefinition   `json:"definition"`
+	Calendar   *charts.Calendar `json:"-"` // nil: the job has no runs
+	Graph      *charts.Graph    `json:"-"` // nil: it has no dependencies and no dependents
 	// the job was just added, and no replica has registered it yet
 	Pending bool `json:"pending,omitempty"`
 }
@@ -109,12 +112,18 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 	if err != nil {
 		return d, fmt.Errorf("job %q: %w", words.Cut(name, 200), err)
 	}
-	outcomes, err := r.Store.Outcomes(ctx, []string{name}, plottedRuns)
+	outcomes, err := r.Store.Outcomes(ctx, []string{name}, calendarRuns)
 	if err != nil {
 		return d, fmt.Errorf("outcomes: %w", err)
 	}
-	d.Job = newJob(view, outcomes[name])
-	d.Definition = r.definition(view)
+	read := outcomes[name]
+	d.Job = newJob(view, read[:min(len(read), shownOutcomes)])
+	if len(read) > 0 {
+		d.Calendar = calendarOf(view, read, calendarRuns, now)
+	}
+	if err = r.addDefinition(ctx, now, view, &d); err != nil {
+		return d, err
+	}
 	d.ScheduledTimes = append([]time.Time{}, r.scheduledTimesOf(name, now, nextScheduledTimes)...)
 	if len(d.ScheduledTimes) > 0 {
 		d.NextScheduledAt = &d.ScheduledTimes[0]

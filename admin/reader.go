@@ -21,6 +21,7 @@ type reader struct {
 	progress       storage.JobProgress
 	table          explain.Table             // may be nil
 	firstJobs      *records.Cached[[]string] // the first names of jobs, for suggestions
+	dependencies   *records.Cached[dependencies]
 	explain        func(ctx context.Context, job, at string) (explain.Explanation, error)
 }
 
@@ -36,7 +37,8 @@ func newReader(o Options) *reader {
 		Reader: cluster.NewReader(o.Store, lock, o.Operations, o.Upcoming),
 		lock:   lock, ops: o.Operations,
 		scheduledTimes: o.ScheduledTimes, progress: o.Progress, table: o.Table,
-		explain: explainer,
+		dependencies: records.NewCached(records.CacheLifetime, readDependencies(o.Table)),
+		explain:      explainer,
 	}
 	r.firstJobs = records.NewCached(records.CacheLifetime,
 		func(ctx context.Context, _ time.Time) ([]string, error) {

@@ -230,13 +230,13 @@ func TestDurationExcludesDelaysBetweenAttempts(t *testing.T) {
 		RetryWaits: s.RetryWaits}
 	o := storage.Outcome{State: s.State, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt,
 		RetryWaits: s.RetryWaits}
-	plottedRuns := NewPlot([]storage.Outcome{o, o}, noon)
+	plotted := NewScatter("a", []storage.Outcome{o, o}, noon)
 	running := storage.Record{State: jobs.Running, StartedAt: s.StartedAt, RetryWaits: s.RetryWaits}
 	if got := records.Since(running); !got.Equal(noon.Add(-time.Minute)) {
 		t.Errorf("it runs since %s, want the start of its second attempt", got)
 	}
 	for got, want := range map[string]string{
-		records.Lasted(r): "2 min", plottedRuns.Top: "2 min",
+		records.Lasted(r): "2 min", plotted.Rows[0].Duration: "2 min",
 		outcomeTitle(o):                          " succeeded after 2 min",
 		RunWords(s, noon):                        "ran 2 min, waited 1 h between attempts",
 		runTitle(s, *s.StartedAt, *s.FinishedAt): "plus 1 h between attempts on replica-1",

@@ -27,9 +27,6 @@ func (s *svg) html() template.HTML { return template.HTML(s.String()) }
 // Elements returns the bars of a strip.
 func (s Strip) Elements() template.HTML { return elements(s.Bars) }
 
-// Elements returns the bars of a plot.
-func (p Plot) Elements() template.HTML { return elements(p.Bars) }
-
 func elements(bars []Bar) template.HTML {
 	var out svg
 	for _, b := range bars {

@@ -118,10 +118,10 @@
   for (const e of document.querySelectorAll(".nav [aria-current], .tabs [aria-current]")) e.scrollIntoView({ block: "nearest", inline: "center" });
   document.querySelector(".nav")?.addEventListener("focusin", (event) => event.target.scrollIntoView({ block: "nearest", inline: "nearest" }));
 
-  // Time fields show the zone of the page and are sent in UTC.
+  // Time fields show the zone of the page and are sent in UTC, except those in the zone of a job.
   document.addEventListener("submit", (event) => {
     if (utc) return;
-    for (const input of event.target.querySelectorAll('input[type="datetime-local"]')) {
+    for (const input of event.target.querySelectorAll('input[type="datetime-local"]:not([data-as-typed])')) {
       const at = new Date(input.value + "Z");
       if (!input.value || isNaN(at)) continue;
       const sent = document.createElement("input");

@@ -1,0 +1,74 @@
+package charts
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// TestCalendar draws a job in Berlin on the day after its clocks went forward. Its history begins
+// in the middle of a day.
+func TestCalendar(t *testing.T) {
+	zone, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 3, 30, 1, 0, 0, 0, zone)
+	day := func(month time.Month, day int) time.Time {
+		return time.Date(2026, month, day, 0, 0, 0, 0, zone)
+	}
+	tallies := make(map[time.Time]DayTally)
+	add := func(at time.Time, states ...jobs.State) {
+		tally := tallies[DayOf(at, zone)]
+		for i, state := range states {
+			tally.Add(state, at.Add(time.Duration(i)*time.Hour))
+		}
+		tallies[DayOf(at, zone)] = tally
+	}
+	add(day(3, 6), jobs.Succeeded, jobs.Skipped)
+	add(day(3, 7), jobs.Succeeded, jobs.Cancelled)
+	add(day(3, 8), jobs.Skipped, jobs.Missed, jobs.Skipped)
+	add(day(3, 28), jobs.Failed, jobs.Skipped, jobs.Lost, jobs.Succeeded)
+	add(day(3, 29), jobs.Failed, jobs.TimedOut, jobs.Lost)
+	c := NewCalendar("a/b", zone, tallies, KnownDays{From: day(3, 6), Partly: true}, now)
+	var drawn []CalendarDay
+	for _, week := range c.Weeks {
+		if len(week) != 7 {
+			t.Fatalf("a week has %d days", len(week))
+		}
+		drawn = append(drawn, week...)
+	}
+	if len(drawn) != 42 || drawn[5].Name != "" || drawn[6].Name != "1" || drawn[36].Name != "" {
+		t.Fatalf("days are %+v", drawn)
+	}
+	want := []struct {
+		number int // of the day in March
+		day    CalendarDay
+	}{
+		{1, CalendarDay{Class: "unknown", Title: "2026-03-01: not counted", Month: "Mar", Path: "2026-02-28T23:00:00Z"}},
+		{6, CalendarDay{Class: "unknown", Mark: "–1+", Word: "skipped", Title: "2026-03-06: 2 runs, 0 failed, 1 skipped, without the oldest runs of the day", Path: "2026-03-06T00:00:00Z"}},
+		{7, CalendarDay{Class: "good", Mark: "2", Word: "ok", Title: "2026-03-07: 2 runs, 0 failed, 0 skipped", Path: "2026-03-07T00:00:00Z"}},
+		{8, CalendarDay{Class: "warn many", Mark: "–3", Word: "skipped", Title: "2026-03-08: 3 runs, 0 failed, 3 skipped", Path: "2026-03-08T01:00:00Z"}},
+		{9, CalendarDay{Class: "none", Title: "2026-03-09: no runs", Path: "2026-03-08T23:00:00Z"}},
+		{28, CalendarDay{Class: "bad", Mark: "×2", Word: "failed", Title: "2026-03-28: 4 runs, 2 failed, 1 skipped", Path: "2026-03-28T01:00:00Z"}},
+		{29, CalendarDay{Class: "bad many", Mark: "×3", Word: "failed", Title: "2026-03-29: 3 runs, 3 failed, 0 skipped", Path: "2026-03-29T01:00:00Z"}},
+		{30, CalendarDay{Class: "none", Title: "2026-03-30: no runs", Path: "2026-03-29T22:00:00Z", Today: true}},
+	}
+	for _, test := range want {
+		number, day := test.number, test.day
+		got := drawn[5+number]
+		at := strings.ReplaceAll(got.Path, "%3A", ":")
+		if !strings.HasPrefix(at, "/jobs/a%2Fb/explain?at=") || !strings.HasSuffix(at, day.Path) {
+			t.Errorf("%d March leads to %s, want %s", number, at, day.Path)
+		}
+		got.Path, got.Name, day.Path = "", "", ""
+		if got != day {
+			t.Errorf("%d March is %+v, want %+v", number, got, day)
+		}
+	}
+	if !c.Unknown || c.Words != "14 runs, 21.4% succeeded" {
+		t.Errorf("words are %q, unknown %v", c.Words, c.Unknown)
+	}
+}
