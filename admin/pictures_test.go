@@ -46,8 +46,8 @@ func pictures() []picture {
 		{"overview", "../README.md", "/", 1280, 1034, []string{"1 job fails repeatedly",
 			"Four replicas: three live, one lost.", "holds <bdi>public/orders</bdi>",
 			"5 failures in a row"}},
-		{"job", operations, "/jobs/rollup-sales", 1280, 840, []string{"Next scheduled times",
-			"<bdi>public/orders</bdi></a> was locked by", "at the median"}},
+		{"job", operations, "/jobs/rollup-sales", 1280, 900, []string{"Next scheduled times",
+			"Last 30 days", "at the median", "Start delay"}},
 		{"run", operations, "/runs/" + id(shopInvoices).String(), 1440, 1368, []string{"Phases",
 			"ran 12 s", "retry wait 18 s", "454 4.7.0 TLS is not available", `id="L1"`}},
 		{"locks", operations, "/locks", 1280, 860, []string{"public/orders blocks two runs",
@@ -104,7 +104,7 @@ func TestPictures(t *testing.T) {
 
 // pictureOptions is the cluster of the pictures.
 func pictureOptions() Options {
-	return actionOptions(shop(), func(c *control) { c.hooks = nil })
+	return actionOptions(withTable(shop(), jobsOfTable()), func(c *control) { c.hooks = nil })
 }
 
 // picturesInDocuments returns the document of each picture. It requires alternative texts.
