@@ -19,8 +19,8 @@ type reader struct {
 	ops            *operations.Operations // may be nil
 	scheduledTimes func(job string, from time.Time, n int) []time.Time
 	progress       storage.JobProgress
-	table          explain.Table             // may be nil
-	firstJobs      *records.Cached[[]string] // the first names of jobs, for suggestions
+	table          explain.Table // may be nil
+	suggester      *suggester
 	dependencies   *records.Cached[dependencies]
 	explain        func(ctx context.Context, job, at string) (explain.Explanation, error)
 }
@@ -33,18 +33,13 @@ func newReader(o Options) *reader {
 	}
 	lock := locks.NewReader(o.Store, locks.Sources{Advisory: o.Advisory, Restarts: o.Restarts,
 		ScheduledTimes: o.ScheduledTimes, LongestWait: o.LongestWait, Next: nextFirings(o)})
-	r := &reader{
-		Reader: cluster.NewReader(o.Store, lock, o.Operations, o.Upcoming),
-		lock:   lock, ops: o.Operations,
+	of := cluster.NewReader(o.Store, lock, o.Operations, o.Upcoming)
+	return &reader{
+		Reader: of, lock: lock, ops: o.Operations, suggester: newSuggester(of, lock),
 		scheduledTimes: o.ScheduledTimes, progress: o.Progress, table: o.Table,
 		dependencies: records.NewCached(records.CacheLifetime, readDependencies(o.Table)),
 		explain:      explainer,
 	}
-	r.firstJobs = records.NewCached(records.CacheLifetime,
-		func(ctx context.Context, _ time.Time) ([]string, error) {
-			return r.jobNames(ctx, storage.JobFilter{Limit: maxSuggested + 1})
-		})
-	return r
 }
 
 // nextFirings returns the next firings of the options for the pages about locks, or nil if they

@@ -128,7 +128,7 @@ func (s runPages) runsPage(w http.ResponseWriter, r *http.Request) {
 				return v, err
 			}
 			v.Filter, v.From, v.Until = newRunFields(p, filter), filter.From, filter.Until
-			if v.Known, err = s.reader.suggestions(ctx, snap, v.Filter); err != nil {
+			if v.Known, err = s.reader.suggester.read(ctx, snap, v.Filter); err != nil {
 				return v, err
 			}
 			v.Spans = timeSpans(p, snap.Now, filter.From, filter.Until)

@@ -70,17 +70,17 @@ func (r *reader) search(ctx context.Context, text string,
 	if text == "" {
 		return s, nil
 	}
-	if err := r.searchJobs(ctx, &s); err != nil {
+	if err := s.searchJobs(ctx, r); err != nil {
 		return s, err
 	}
-	if err := r.searchResources(ctx, &s); err != nil {
+	if err := s.searchResources(ctx, r); err != nil {
 		return s, err
 	}
 	s.searchReplicas(replicas)
-	return s, r.searchRuns(ctx, &s)
+	return s, s.searchRuns(ctx, r)
 }
 
-func (r *reader) searchJobs(ctx context.Context, s *searchResults) error {
+func (s *searchResults) searchJobs(ctx context.Context, r *reader) error {
 	list, err := r.Store.ListJobs(ctx, storage.JobFilter{Text: s.text, Limit: foundOfEach + 1})
 	if err != nil {
 		return fmt.Errorf("jobs: %w", err)
@@ -97,7 +97,7 @@ func (r *reader) searchJobs(ctx context.Context, s *searchResults) error {
 	return nil
 }
 
-func (r *reader) searchResources(ctx context.Context, s *searchResults) error {
+func (s *searchResults) searchResources(ctx context.Context, r *reader) error {
 	now, err := r.Now(ctx)
 	if err != nil {
 		return err
@@ -137,7 +137,7 @@ func (s *searchResults) searchReplicas(replicas []cluster.Replica) {
 	}
 }
 
-func (r *reader) searchRuns(ctx context.Context, s *searchResults) error {
+func (s *searchResults) searchRuns(ctx context.Context, r *reader) error {
 	first, last, ok := idsFrom(s.text)
 	if !ok {
 		return nil

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
+	"github.com/holdfast-dev/holdfast/admin/internal/locks"
+	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -17,20 +20,36 @@ const maxSuggested = 200
 // suggestions are names that the fields of a form suggest, sorted.
 type suggestions struct{ Jobs, Groups, Resources, Replicas []string }
 
-// suggestions returns names near those that the fields have.
-func (r *reader) suggestions(ctx context.Context, snap cluster.Snapshot,
+// suggester reads the names that the fields of a form suggest.
+type suggester struct {
+	cluster   *cluster.Reader
+	locks     *locks.Reader
+	firstJobs *records.Cached[[]string]
+}
+
+func newSuggester(c *cluster.Reader, l *locks.Reader) *suggester {
+	s := &suggester{cluster: c, locks: l}
+	s.firstJobs = records.NewCached(records.CacheLifetime,
+		func(ctx context.Context, _ time.Time) ([]string, error) {
+			return s.jobNames(ctx, storage.JobFilter{Limit: maxSuggested + 1})
+		})
+	return s
+}
+
+// read returns names near those that the fields have.
+func (r *suggester) read(ctx context.Context, snap cluster.Snapshot,
 	f runFields) (s suggestions, err error) {
 	if s.Jobs, err = r.suggestedJobs(ctx, snap, strings.TrimSuffix(f.Job, "*")); err != nil {
 		return s, err
 	}
-	groups, err := r.Groups(ctx, snap.Now)
+	groups, err := r.cluster.Groups(ctx, snap.Now)
 	if err != nil {
 		return s, err
 	}
 	for _, g := range groups {
 		s.Groups = append(s.Groups, g.Name)
 	}
-	resources, err := r.lock.Resources(ctx, snap.Now)
+	resources, err := r.locks.Resources(ctx, snap.Now)
 	if err != nil {
 		return s, err
 	}
@@ -47,7 +66,7 @@ func (r *reader) suggestions(ctx context.Context, snap cluster.Snapshot,
 
 // suggestedJobs returns the names of all jobs. If there are more than maxSuggested, it returns
 // those from the typed text on.
-func (r *reader) suggestedJobs(ctx context.Context, snap cluster.Snapshot,
+func (r *suggester) suggestedJobs(ctx context.Context, snap cluster.Snapshot,
 	typed string) ([]string, error) {
 	first, err := r.firstJobs.Get(ctx, snap.Now)
 	if err != nil || len(first) <= maxSuggested {
@@ -63,8 +82,8 @@ func (r *reader) suggestedJobs(ctx context.Context, snap cluster.Snapshot,
 }
 
 // jobNames returns the names of a page of the jobs.
-func (r *reader) jobNames(ctx context.Context, f storage.JobFilter) ([]string, error) {
-	list, err := r.Store.ListJobs(ctx, f)
+func (r *suggester) jobNames(ctx context.Context, f storage.JobFilter) ([]string, error) {
+	list, err := r.cluster.Store.ListJobs(ctx, f)
 	if err != nil {
 		return nil, fmt.Errorf("jobs: %w", err)
 	}
