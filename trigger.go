@@ -81,7 +81,7 @@ func (t Trigger[P]) request() (storage.Action, storage.TriggerRequest, error) {
 }
 
 // Trigger adds a run of a job, which any replica starts, usually within a second. A job can be
-// triggered as soon as one replica that has it is ready. An earlier trigger is refused with
+// triggered as soon as one replica that has it is ready. Before that, a trigger is refused with
 // storage.ErrNotFound.
 //
 // A refused trigger returns TriggerRefused together with an error. The error wraps

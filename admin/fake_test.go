@@ -299,25 +299,26 @@ func (h *history) Outcomes(_ context.Context, names []string,
 	return found, h.err
 }
 
-func (h *history) Tallies(ctx context.Context, since time.Time) ([]storage.Tally, error) {
-	all, err := h.JobTallies(ctx, "", since)
-	return slices.DeleteFunc(all, func(t storage.Tally) bool { return t.State == jobs.Succeeded }),
-		err
+func (h *history) EndCounts(ctx context.Context, since time.Time) ([]storage.EndCount, error) {
+	all, err := h.JobEndCounts(ctx, "", since)
+	return slices.DeleteFunc(all, func(t storage.EndCount) bool {
+		return t.State == jobs.Succeeded
+	}), err
 }
 
-func (h *history) JobTallies(_ context.Context, job string,
-	since time.Time) (all []storage.Tally, err error) {
+func (h *history) JobEndCounts(_ context.Context, job string,
+	since time.Time) (all []storage.EndCount, err error) {
 	for i := range h.runs {
 		r := &h.runs[i]
 		if job != "" && r.Job != job || !r.State.Final() || r.CreatedAt.Before(since) {
 			continue
 		}
-		index := slices.IndexFunc(all, func(t storage.Tally) bool {
+		index := slices.IndexFunc(all, func(t storage.EndCount) bool {
 			return t.Job == r.Job && t.State == r.State && t.Reason == r.Reason
 		})
 		if index < 0 {
 			index = len(all)
-			all = append(all, storage.Tally{Job: r.Job, State: r.State, Reason: r.Reason,
+			all = append(all, storage.EndCount{Job: r.Job, State: r.State, Reason: r.Reason,
 				Last: r.CreatedAt})
 		}
 		all[index].Runs++

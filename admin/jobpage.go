@@ -26,7 +26,7 @@ const (
 	nextScheduledTimes = 10
 	shownOutcomes      = 100 // runs in the charts of durations and start delays
 	recentOfJob        = 20
-	talliedSince       = 30 * 24 * time.Hour
+	outcomesSince      = 30 * 24 * time.Hour
 )
 
 // JobDetail is a job with its runs and statistics.
@@ -37,7 +37,7 @@ type JobDetail struct {
 	Active []storage.Record `json:"active"`
 	Recent []storage.Record `json:"recent"` // last runs, newest first
 	// outcomes of the last 30 days, most frequent first
-	Tallies []storage.Tally `json:"outcomes_30_days"`
+	EndCounts []storage.EndCount `json:"outcomes_30_days"`
 	// its active backfill, or else the last one
 	Backfill *storage.Backfill `json:"last_backfill,omitempty"`
 	// state that its runs save for the next run
@@ -104,7 +104,7 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 		if d.Pending = spec != nil; d.Pending || asked != nil {
 			added := storage.Definition{Name: name, Source: storage.FromStore}
 			d.Job = newJob(storage.JobView{Definition: added}, nil)
-			d.ScheduledTimes, d.Tallies = []time.Time{}, []storage.Tally{}
+			d.ScheduledTimes, d.EndCounts = []time.Time{}, []storage.EndCount{}
 			d.Active, d.Recent = []storage.Record{}, []storage.Record{}
 			return d, asked
 		}
@@ -137,12 +137,12 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 	if d.Recent, err = r.Runs(ctx, storage.RunFilter{Job: name, Limit: recentOfJob}); err != nil {
 		return d, err
 	}
-	tallies, err := r.Store.JobTallies(ctx, name, now.Add(-talliedSince))
+	endCounts, err := r.Store.JobEndCounts(ctx, name, now.Add(-outcomesSince))
 	if err != nil {
 		return d, fmt.Errorf("outcomes of job %q: %w", words.Cut(name, 200), err)
 	}
-	d.Tallies = append([]storage.Tally{}, tallies...)
-	cluster.SortTallies(d.Tallies)
+	d.EndCounts = append([]storage.EndCount{}, endCounts...)
+	cluster.SortEndCounts(d.EndCounts)
 	// an active backfill is the youngest of its job
 	last, err := r.Store.Backfills(ctx, storage.BackfillFilter{Job: name, Limit: 1})
 	if err != nil {
@@ -163,9 +163,9 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 // storable reports whether a store can look for the name.
 func storable(name string) bool { return utf8.ValidString(name) && !strings.ContainsRune(name, 0) }
 
-// Ended returns the number of runs in the tallies.
+// Ended returns the number of runs in EndCounts.
 func (d *JobDetail) Ended() (n int) {
-	for _, t := range d.Tallies {
+	for _, t := range d.EndCounts {
 		n += t.Runs
 	}
 	return n

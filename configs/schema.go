@@ -331,7 +331,8 @@ type BuiltinHandlers struct {
 //
 // Link-local addresses and metadata services are refused, unless Allow has the address itself. For
 // link-local addresses, Allow can also have 169.254.0.0/16, fe80::/10 or a part of these networks
-// that contains the address. A wider network does not allow them.
+// that contains the address: 169.254.0.0/16 also allows the metadata service 169.254.169.254. A
+// wider network does not allow them.
 type Targets struct {
 	Allow []string `yaml:"allow"` // empty: all hosts
 	Deny  []string `yaml:"deny"`  // refused even if Allow has them

@@ -14,11 +14,12 @@ import (
 // asks the replica of a run for its output.
 var reads = []string{"Audit", "AuditChain", "AuditLinks", "Backfill", "BackfillTaken",
 	"Backfills", "Close", "ClusterID", "ControlState",
-	"Drift", "Firing", "FiringRuns", "Generations", "Groups", "Histogram", "Job", "JobRequests",
-	"JobTallies", "Jobs", "ListJobs", "Listen", "LiveSessions", "Locks", "Marks", "Now",
+	"Drift", "EndCounts", "Firing", "FiringRuns", "Generations", "Groups", "Histogram", "Job",
+	"JobEndCounts",
+	"JobRequests", "Jobs", "ListJobs", "Listen", "LiveSessions", "Locks", "Marks", "Now",
 	"OpenBackfills", "OpenFirings", "Outcomes", "Pauses", "PreviousSuccess", "Replicas", "Resources",
 	"Restarts",
-	"Run", "RunAttempt", "RunAttempts", "RunIntervals", "Runs", "RunsBetween", "Saved", "Tallies",
+	"Run", "RunAttempt", "RunAttempts", "RunIntervals", "Runs", "RunsBetween", "Saved",
 	"Typical", "UndeliveredHooks", "UnsealedAge", "Versions", "WaitSummaries", "Watch"}
 
 // parsed returns the source files of a folder, without tests.

@@ -21,11 +21,7 @@ func (m *Metrics) describeCalls() {
 		"Starts that the store decided on, by outcome. After lock_held, overlap, older_waiter "+
 			"and group_full, the policies of the job decide whether the run waits. After "+
 			"duplicate, stale and no_session, this replica drops the firing. The outcome paused "+
-			"says that the job is paused or this replica is drained. If the store has a record "+
-			"of the waiting run, this replica drops the firing, and a replica adopts the run "+
-			"later. If the store has no record, a drained replica records the run, so that "+
-			"others adopt it. For a paused job without a record, the replica keeps the firing "+
-			"until the pause ends or the firing is a misfire.", "outcome")
+			"says that the job is paused or this replica is drained.", "outcome")
 	m.swept = m.counter("holdfast_swept_sessions_total",
 		"Sessions of dead replicas that this replica swept.")
 	m.storeTime = m.histogram(questions, "holdfast_store_duration_seconds",

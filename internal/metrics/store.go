@@ -286,15 +286,15 @@ func (s *store) Outcomes(ctx context.Context, names []string, n int) (
 	return s.inner.Outcomes(ctx, names, n)
 }
 
-func (s *store) Tallies(ctx context.Context, since time.Time) (_ []storage.Tally, err error) {
-	defer s.timed("tallies", time.Now(), &err)
-	return s.inner.Tallies(ctx, since)
+func (s *store) EndCounts(ctx context.Context, since time.Time) (_ []storage.EndCount, err error) {
+	defer s.timed("end_counts", time.Now(), &err)
+	return s.inner.EndCounts(ctx, since)
 }
 
-func (s *store) JobTallies(ctx context.Context, job string, since time.Time) (
-	_ []storage.Tally, err error) {
-	defer s.timed("job_tallies", time.Now(), &err)
-	return s.inner.JobTallies(ctx, job, since)
+func (s *store) JobEndCounts(ctx context.Context, job string, since time.Time) (
+	_ []storage.EndCount, err error) {
+	defer s.timed("job_end_counts", time.Now(), &err)
+	return s.inner.JobEndCounts(ctx, job, since)
 }
 
 func (s *store) FiringRuns(ctx context.Context, f storage.Firing) (_ []storage.Record, err error) {

@@ -37,7 +37,8 @@
 // names above them, in byte order. The pass locks rows of tokens:
 //
 //   - It locks the row of a name for update if the run locks the name exclusively.
-//   - It locks the row for share if the run locks the name shared, and for each name above.
+//   - It locks the row of a name for share if the run locks the name shared.
+//   - It locks the row of each name above for share.
 //   - For a schema that the run locks shared, it also locks the rows of all names beneath for
 //     share.
 //

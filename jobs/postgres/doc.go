@@ -37,7 +37,8 @@
 // sends it again.
 //
 // A start is one implicit transaction, sent in one round trip. If the replica freezes afterwards,
-// PostgreSQL still commits the start and releases its locks. A failed start leaves nothing behind.
+// PostgreSQL still commits the transaction and releases its locks. A failed start leaves nothing
+// behind.
 //
 // # Order of locks
 //
@@ -54,17 +55,18 @@
 // The active definitions follow from the definitions of the sessions (table session_jobs). Both
 // change in one transaction, which first takes an advisory lock of PostgreSQL, not one in
 // memcached. Such a transaction registers or withdraws definitions of a live session, or removes
-// those of an ended one. What it leaves of an ended session, the next sweep removes.
+// those of an ended one. If it does not remove all definitions of an ended session, the next sweep
+// does.
 //
-// The holder of this advisory lock and misfire checks lock rows of jobs, in the order of their
-// names. Starts read the rows without locking.
+// Two kinds of transactions lock rows of the table jobs, in the order of their names: those with
+// this advisory lock, and misfire checks. Starts read the rows without locking.
 //
 // # Sessions
 //
 // A heartbeat renews a session only if it has neither ended nor expired. Heartbeats have
-// connections of their own (heartbeats.go). PostgreSQL may have received only a part of a start,
-// which then holds its session. No timeout of PostgreSQL ends such a start while its connection
-// lasts. So replicas end backends, the server processes of connections:
+// connections of their own (heartbeats.go). If PostgreSQL has received only a part of a start, the
+// transaction keeps the row of its session locked. No timeout of PostgreSQL ends this transaction
+// while its connection lasts. So replicas end backends, the server processes of connections:
 //
 //   - A sweep ends the backend of such a start, a few seconds after its session has expired.
 //   - A sweep ends a transaction that holds the claim of a dead session.
@@ -79,7 +81,7 @@
 // the session not renewed. This only makes an expiry earlier:
 //
 //   - The statement that expires a session requires the renewed_at and the backend of the search.
-//     So a heartbeat before it keeps the session.
+//     So a heartbeat between search and statement keeps the session.
 //   - A live process notices when its connection ends. It opens another one at once, and records
 //     the new backend.
 //   - A search runs on the heartbeat connection of its replica, and considers only backends that
@@ -94,7 +96,7 @@
 // Each action ([storage.Control]) is one transaction with its entry in the audit log. It first
 // takes an advisory lock of PostgreSQL on its key. So a second action with the key sees the result
 // of the first one. An action that adds, changes or removes a job then takes such a lock on all
-// added jobs. It locks the row of meta last, in the round trip that commits.
+// added jobs. Each action locks the row of meta last, in the round trip that commits.
 //
 // A start checks each firing for a pause or a drain once, in the statement that inserts or locks
 // it. A removed job has a negative version, which is active on no replica. Replicas are notified on
@@ -117,19 +119,21 @@
 // # Locks of programs
 //
 // [Store.Grants] decides on locks of programs without a scheduler. Such a lock is a claim without a
-// run. The rules of a start hold for a grant, and these:
+// run. A grant follows the rules of a start, and also these:
 //
 //   - A grant looks for conflicts before it locks fences, and again afterwards. A request that the
 //     first look refuses locks no fence.
-//   - A grant fails as a whole if the session is no longer alive when it ends.
-//   - A grant locks the rows of its waiting locks, so a withdrawal comes before or after it.
+//   - At its end, a grant checks the session. If the session is no longer alive, the whole grant
+//     fails.
+//   - A grant locks the rows of its waiting locks. So a withdrawal of such a lock happens before or
+//     after the grant.
 //   - A waiting lock ends with its session.
 //
 // # Round trips
 //
 // A transaction of a job is two batches around its own statements: BEGIN with the fence check, and
-// the finish with COMMIT. A statement of the job may have ended the transaction, and with it the
-// lock on the claim. If the claim is gone then, the finish fails.
+// the finish with COMMIT. A statement of the job may end the transaction, which releases the lock
+// on the claim. If the claim is gone when the second batch runs, the finish fails.
 //
 // # Guarantees
 //

@@ -70,6 +70,6 @@ func (s *Store) Histogram(ctx context.Context, from, until time.Time,
 	if err != nil {
 		return nil, wrap("read tallies", err)
 	}
-	parts, err := pgx.CollectRows(rows, pgx.RowToStructByPos[storage.Tallied])
-	return storage.MergeTallied(parts), wrap("read tallies", err)
+	parts, err := pgx.CollectRows(rows, pgx.RowToStructByPos[storage.Tally])
+	return storage.MergeTallies(parts), wrap("read tallies", err)
 }

@@ -64,16 +64,16 @@ FROM unnest($1::text[]) n (job) CROSS JOIN LATERAL (
         ORDER BY created_at DESC, id DESC LIMIT %d) r
 ORDER BY r.created_at DESC, r.id DESC`
 
-	tallyOfState = `
+	endsOfState = `
 (SELECT job, unsuccessful_state AS state, coalesce(cause, '') AS reason, created_at
     FROM holdfast.runs WHERE unsuccessful_state = '%s' AND created_at >= $1
     ORDER BY created_at DESC, id DESC LIMIT %d)`
 
-	tallyOfJob = `
+	endsOfJob = `
 SELECT job, state, reason, created_at FROM holdfast.runs WHERE job = $1 AND created_at >= $2
     AND ` + byCreation + ` ORDER BY created_at DESC, id DESC LIMIT %d`
 
-	tally = `
+	selectEndCounts = `
 SELECT job, state, reason, count(*), max(created_at) FROM (%s) r
     WHERE state NOT IN ('waiting', 'running') GROUP BY job, state, reason`
 
@@ -314,36 +314,36 @@ func (s *Store) Outcomes(ctx context.Context, names []string,
 	return found, wrap("list outcomes", err)
 }
 
-// Tallies implements storage.Listings.
-func (s *Store) Tallies(ctx context.Context, since time.Time) ([]storage.Tally, error) {
+// EndCounts implements storage.Listings.
+func (s *Store) EndCounts(ctx context.Context, since time.Time) ([]storage.EndCount, error) {
 	var parts []string
 	for _, state := range jobs.States() {
 		if state.Final() && state != jobs.Succeeded {
-			parts = append(parts, fmt.Sprintf(tallyOfState, state, storage.MaxTallied))
+			parts = append(parts, fmt.Sprintf(endsOfState, state, storage.MaxTallied))
 		}
 	}
-	return s.tallies(ctx, strings.Join(parts, " UNION ALL "), since)
+	return s.endCounts(ctx, strings.Join(parts, " UNION ALL "), since)
 }
 
-// JobTallies implements storage.Listings.
-func (s *Store) JobTallies(ctx context.Context, job string,
-	since time.Time) ([]storage.Tally, error) {
-	return s.tallies(ctx, fmt.Sprintf(tallyOfJob, storage.MaxTallied), job, since)
+// JobEndCounts implements storage.Listings.
+func (s *Store) JobEndCounts(ctx context.Context, job string,
+	since time.Time) ([]storage.EndCount, error) {
+	return s.endCounts(ctx, fmt.Sprintf(endsOfJob, storage.MaxTallied), job, since)
 }
 
-func (s *Store) tallies(ctx context.Context, of string, args ...any) ([]storage.Tally, error) {
-	rows, err := s.views.Query(ctx, fmt.Sprintf(tally, of),
+func (s *Store) endCounts(ctx context.Context, of string, args ...any) ([]storage.EndCount, error) {
+	rows, err := s.views.Query(ctx, fmt.Sprintf(selectEndCounts, of),
 		append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
 	if err != nil {
 		return nil, wrap("count runs", err)
 	}
-	tallies, err := pgx.CollectRows(rows,
-		func(row pgx.CollectableRow) (t storage.Tally, err error) {
+	endCounts, err := pgx.CollectRows(rows,
+		func(row pgx.CollectableRow) (t storage.EndCount, err error) {
 			err = row.Scan(&t.Job, &t.State, &t.Reason, &t.Runs, &t.Last)
 			t.Last = t.Last.UTC()
 			return t, err
 		})
-	return tallies, wrap("count runs", err)
+	return endCounts, wrap("count runs", err)
 }
 
 // FiringRuns implements storage.Listings.

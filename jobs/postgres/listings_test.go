@@ -164,15 +164,15 @@ func BenchmarkListings(b *testing.B) {
 		return len(found), err
 	})
 	ask("tallies of a day", func() (int, error) {
-		found, err := s.Tallies(b.Context(), noon.Add(-12*time.Hour))
+		found, err := s.EndCounts(b.Context(), noon.Add(-12*time.Hour))
 		return len(found), err
 	})
 	ask("tallies of an hour", func() (int, error) {
-		found, err := s.Tallies(b.Context(), noon.Add(11*time.Hour))
+		found, err := s.EndCounts(b.Context(), noon.Add(11*time.Hour))
 		return len(found), err
 	})
 	ask("tallies of a job", func() (int, error) {
-		found, err := s.JobTallies(b.Context(), "job-00003", time.Time{})
+		found, err := s.JobEndCounts(b.Context(), "job-00003", time.Time{})
 		return len(found), err
 	})
 	ask("job", func() (int, error) { _, err := s.Job(b.Context(), "job-07777"); return 1, err })
@@ -277,9 +277,9 @@ func TestListingsUseAnIndex(t *testing.T) {
 	}
 	queries := map[string]string{
 		"lastRunsOf": lastRunsOf, "lastOutcomes": fmt.Sprintf(lastOutcomes, 20),
-		"tallyOfJob":   fmt.Sprintf(tallyOfJob, storage.MaxTallied),
-		"tallyOfState": fmt.Sprintf(tallyOfState, "failed", storage.MaxTallied),
-		"runsOfDue":    runsOfFiring, "runsOfKey": runsOfKey,
+		"endsOfJob":   fmt.Sprintf(endsOfJob, storage.MaxTallied),
+		"endsOfState": fmt.Sprintf(endsOfState, "failed", storage.MaxTallied),
+		"runsOfDue":   runsOfFiring, "runsOfKey": runsOfKey,
 	}
 	for name, query := range queries {
 		plan := s.plan("SELECT set_config('plan_cache_mode', 'force_generic_plan', true)", query)

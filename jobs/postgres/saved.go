@@ -55,8 +55,8 @@ func (s *Store) Saved(ctx context.Context, job string) (json.RawMessage, error) 
 
 // SaveInTx saves v for the job's next run if tx commits, even if the run fails later. It is for
 // work in parts, each in a transaction of InTx. SaveInTx returns storage.ErrSuperseded if the run's
-// claim is gone, and an error that wraps jobs.ErrTooLarge if v is too large. Other runs of the job
-// that save too wait until tx has ended.
+// claim is gone, and an error that wraps jobs.ErrTooLarge if v is too large. Until tx has ended,
+// other runs of the job wait when they save.
 func SaveInTx(ctx context.Context, tx pgx.Tx, run *jobs.Run, v any) error {
 	saved, err := attempt.EncodeSaved(v)
 	if err != nil {

@@ -97,8 +97,9 @@ WHERE id = $1 AND ended_at IS NULL`
 	freeWaits = `UPDATE holdfast.waits SET session = NULL WHERE session = $1 AND owner IS NULL`
 )
 
-// Open implements storage.Sessions. After a restore from a dump, it first raises the fencing
-// tokens.
+// Open implements storage.Sessions. If the database was restored or promoted since the last session
+// was opened, Open first raises the fencing tokens. It cannot detect the restore of a snapshot or
+// of copied rows: see Store.RaiseTokens.
 func (s *Store) Open(ctx context.Context, session storage.Session) error {
 	err := s.raiseAfterRestore(ctx, session.Replica)
 	if err == nil {

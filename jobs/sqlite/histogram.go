@@ -15,16 +15,16 @@ WHERE quarter >= ?1 AND quarter < ?2 GROUP BY part, state, delay`
 // Histogram implements storage.Histograms.
 func (s *Store) Histogram(ctx context.Context, from, until time.Time,
 	part time.Duration) ([]storage.Quarter, error) {
-	var parts []storage.Tallied
+	var parts []storage.Tally
 	args := []any{micros(storage.HistogramStart(from)),
 		micros(storage.HistogramEnd(from, until)), part.Microseconds()}
 	err := each(ctx, s.readers, readTallies, args, func(rows *sql.Rows) error {
-		var p storage.Tallied
+		var p storage.Tally
 		var quarter int64
 		err := rows.Scan(&quarter, &p.State, &p.Delay, &p.Runs)
 		p.Quarter = fromMicros(quarter)
 		parts = append(parts, p)
 		return err
 	})
-	return storage.MergeTallied(parts), wrap("read tallies", err)
+	return storage.MergeTallies(parts), wrap("read tallies", err)
 }

@@ -15,7 +15,7 @@ func TestHistogramInParts(t *testing.T) {
 	at := func(hour, minute int) time.Time {
 		return time.Date(2026, 1, 5, hour, minute, 0, 0, time.UTC)
 	}
-	for _, row := range []storage.Tallied{
+	for _, row := range []storage.Tally{
 		{Quarter: at(9, 45), State: jobs.Succeeded, Delay: 0, Runs: 1000},
 		{Quarter: at(10, 0), State: jobs.Succeeded, Delay: 0, Runs: 1},
 		{Quarter: at(11, 45), State: jobs.Succeeded, Delay: 0, Runs: 2},

@@ -53,15 +53,15 @@ FROM json_each(?1) n CROSS JOIN holdfast_runs r ON r.id IN (
         ORDER BY created_at DESC, id DESC LIMIT ?2)
 ORDER BY r.created_at DESC, r.id DESC`
 
-	tallyOfState = `
+	endsOfState = `
 SELECT * FROM (SELECT job, state, reason, created_at FROM holdfast_runs
     WHERE state = '%s' AND created_at >= ?1 ORDER BY created_at DESC, id DESC LIMIT %d)`
 
-	tallyOfJob = `
+	endsOfJob = `
 SELECT job, state, reason, created_at FROM holdfast_runs WHERE job = ?1 AND created_at >= ?2
     ORDER BY created_at DESC, id DESC LIMIT %d`
 
-	tally = `
+	selectEndCounts = `
 SELECT job, state, reason, count(*), max(created_at) FROM (%s)
     WHERE state NOT IN ('waiting', 'running') GROUP BY job, state, reason`
 
@@ -301,34 +301,34 @@ func (s *Store) Outcomes(ctx context.Context, names []string,
 	return found, wrap("list outcomes", err)
 }
 
-// Tallies implements storage.Listings.
-func (s *Store) Tallies(ctx context.Context, since time.Time) ([]storage.Tally, error) {
+// EndCounts implements storage.Listings.
+func (s *Store) EndCounts(ctx context.Context, since time.Time) ([]storage.EndCount, error) {
 	var parts []string
 	for _, state := range jobs.States() {
 		if state.Final() && state != jobs.Succeeded {
-			parts = append(parts, fmt.Sprintf(tallyOfState, state, storage.MaxTallied))
+			parts = append(parts, fmt.Sprintf(endsOfState, state, storage.MaxTallied))
 		}
 	}
-	return s.tallies(ctx, strings.Join(parts, " UNION ALL "), micros(since))
+	return s.endCounts(ctx, strings.Join(parts, " UNION ALL "), micros(since))
 }
 
-// JobTallies implements storage.Listings.
-func (s *Store) JobTallies(ctx context.Context, job string,
-	since time.Time) ([]storage.Tally, error) {
-	return s.tallies(ctx, fmt.Sprintf(tallyOfJob, storage.MaxTallied), job, micros(since))
+// JobEndCounts implements storage.Listings.
+func (s *Store) JobEndCounts(ctx context.Context, job string,
+	since time.Time) ([]storage.EndCount, error) {
+	return s.endCounts(ctx, fmt.Sprintf(endsOfJob, storage.MaxTallied), job, micros(since))
 }
 
-func (s *Store) tallies(ctx context.Context, of string, args ...any) ([]storage.Tally, error) {
-	var tallies []storage.Tally
-	err := each(ctx, s.readers, fmt.Sprintf(tally, of), args, func(rows *sql.Rows) error {
-		var t storage.Tally
+func (s *Store) endCounts(ctx context.Context, of string, args ...any) ([]storage.EndCount, error) {
+	var endCounts []storage.EndCount
+	err := each(ctx, s.readers, fmt.Sprintf(selectEndCounts, of), args, func(rows *sql.Rows) error {
+		var t storage.EndCount
 		var last int64
 		err := rows.Scan(&t.Job, &t.State, &t.Reason, &t.Runs, &last)
 		t.Last = fromMicros(last)
-		tallies = append(tallies, t)
+		endCounts = append(endCounts, t)
 		return err
 	})
-	return tallies, wrap("count runs", err)
+	return endCounts, wrap("count runs", err)
 }
 
 // FiringRuns implements storage.Listings.

@@ -69,8 +69,8 @@ type Action struct {
 	request string // a digest of what the request says beside its target
 }
 
-// Asking returns the action with a digest of the parts of its request, without kind and target.
-// Stores call it.
+// Asking returns the action with a digest of its request. The parts are those of the request except
+// kind and target. Stores call it.
 func (a Action) Asking(parts ...string) Action {
 	sum := sha256.New()
 	for _, part := range parts {
@@ -92,7 +92,7 @@ func (a Action) By(what string) string {
 func (a Action) Request() string { return a.request }
 
 // CheckKey returns ErrKeyUsed if kind, target or digest differ from those of the earlier action
-// with the key. request is the earlier digest.
+// with the key. The argument request is the digest of the earlier action.
 func (a Action) CheckKey(kind, target string, earlierKind, earlierTarget, request string) error {
 	if kind == earlierKind && target == earlierTarget && a.request == request {
 		return nil

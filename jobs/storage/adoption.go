@@ -30,9 +30,9 @@ type AdoptedJob struct {
 // Ageing is the wait that outweighs one level of priority.
 const Ageing = time.Minute
 
-// QueuePosition returns the time by which waiting firings get workers, the earliest first. It is
-// the time since which the firing waits, moved by Ageing for each level of priority. A higher
-// priority makes it earlier.
+// QueuePosition returns the position of a firing that waits for a worker. The firing with the
+// earliest position gets a worker first. The position is the time since which the firing waits,
+// moved by Ageing for each level of priority. A higher priority makes it earlier.
 func QueuePosition(since time.Time, priority int) time.Time {
 	return since.Add(-time.Duration(priority-jobs.DefaultPriority) * Ageing)
 }

@@ -16,8 +16,8 @@ import (
 // JSON begins with it.
 const rawDetail = "raw:"
 
-// Link returns the hash of the link of l, after a link with the hash previous. The hash covers all
-// fields of l. docs/operations.md specifies it.
+// Link returns the hash of the link of l. The argument previous is the hash of the link before it.
+// The hash covers all fields of l. docs/operations.md specifies it.
 func (l Audited) Link(previous AuditHash) AuditHash {
 	text := previous[:]
 	for _, field := range []string{l.ID.String(), strconv.FormatInt(l.At.UnixMicro(), 10), l.Actor,

@@ -82,8 +82,8 @@ const (
 type BackfillRequest struct {
 	Job      string
 	From, To time.Time
-	// UntilNow says that the caller gave no end, so To is the time of the call. Repeated with its
-	// key, the request is the same although To is later.
+	// UntilNow says that the caller gave no end, so To is the time of the call. A repeated request
+	// with the same key counts as the same request, although its To is later.
 	UntilNow bool
 	Parallel int // 1 to MaxBackfillParallel; more than 1 only if runs of the job may overlap
 	Times    int // scheduled times from From to To; 1 to MaxBackfillTimes
@@ -115,8 +115,8 @@ type BackfillStep struct {
 	// run is added if another version is active.
 	Version int64
 	After   time.Time // HandledUntil of the backfill; if it has moved, no run is added
-	// Times are the scheduled times later than After and up to To of the backfill, sorted, the
-	// first MaxBatch.
+	// Times are the first MaxBatch scheduled times that are later than After and not later than the
+	// backfill's To, sorted.
 	Times []BackfillTime
 	Last  bool // no scheduled time follows Times
 }
@@ -133,9 +133,10 @@ type BackfillHistory interface {
 	Backfills(ctx context.Context, f BackfillFilter) ([]Backfill, error)
 	// Backfill returns one backfill, or ErrNotFound.
 	Backfill(ctx context.Context, id uuid.UUID) (Backfill, error)
-	// BackfillTaken returns the runs whose scheduled times a backfill leaves out, from the time
-	// from until the time to, both included. These runs succeeded, run or wait, and have no trigger
-	// params. They are sorted by scheduled time, at most 2 * MaxBackfillTimes.
+	// BackfillTaken returns runs whose scheduled times a backfill leaves out. The argument from is
+	// the first scheduled time, and to is the last one. The runs have succeeded, are running or are
+	// waiting, and have no trigger params. They are sorted by scheduled time, at most 2 *
+	// MaxBackfillTimes.
 	BackfillTaken(ctx context.Context, job string, from, to time.Time) ([]Outcome, error)
 }
 
@@ -147,8 +148,8 @@ type Backfills interface {
 	// concurrent calls with the same After, only one adds runs.
 	//
 	//   - It counts the runs that have ended.
-	//   - It stops the backfill if its job was removed, has another ScheduleKey, or was absent for
-	//     longer than MaxAbsence.
+	//   - It stops the backfill if its job was removed, has another ScheduleKey, or counts as
+	//     removed (see MaxAbsence).
 	//   - It handles the times of the step in their order. It leaves out the times of
 	//     BackfillTaken. For each other time it adds a waiting run, with reasons.Backfill.
 	//   - It stops before a time if Parallel runs have not ended, or if the misfire cursor has not

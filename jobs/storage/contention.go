@@ -17,12 +17,11 @@ type Contention interface {
 	// JobRequests returns the jobs whose active definitions lock more than the job's own name,
 	// sorted by name. It leaves out removed jobs.
 	JobRequests(ctx context.Context) ([]JobRequests, error)
-	// RunIntervals returns the runs of jobs within a time range, those of each job the youngest
-	// first.
+	// RunIntervals returns runs of jobs in a time range. Of each job, the youngest runs come first.
 	RunIntervals(ctx context.Context, f RunIntervalFilter) ([]RunInterval, error)
 	// WaitSummaries sums up the waits that ended between from and until, by waiting job, holding
-	// job and resource. It returns at most MaxBatch summaries, the longest total wait first. Of
-	// more than MaxTallied waits, it counts the youngest.
+	// job and resource. It returns at most MaxBatch summaries, the longest total wait first. If
+	// there are more than MaxTallied waits, it counts the youngest.
 	WaitSummaries(ctx context.Context, from, until time.Time) ([]WaitSummary, error)
 	// Typical returns how long the last TypicalOf ended runs of each job took, by name. There are
 	// at most MaxBatch names.
@@ -39,16 +38,17 @@ type JobRequests struct {
 type RunIntervalFilter struct {
 	Jobs        []string // at most MaxBatch
 	From, Until time.Time
-	// Each is the maximum number of runs per job created from From and before Until: 1 to
-	// MaxRunIntervals. RunIntervalsBefore adds older runs.
+	// Each is the maximum number of runs per job that were created at From or later and before
+	// Until: 1 to MaxRunIntervals. RunIntervalsBefore adds older runs.
 	Each int
 }
 
 // MaxRunIntervals is the limit of RunIntervalFilter.Each.
 const MaxRunIntervals = 6000
 
-// RunIntervalsBefore is how many runs of each job, created last before From, RunIntervals checks.
-// It also returns those that were still active at From.
+// RunIntervalsBefore is the number of older runs of each job that RunIntervals checks: the last
+// ones that were created before From. RunIntervals also returns those that were still active at
+// From.
 const RunIntervalsBefore = 3
 
 // RunInterval is a run on a time line. It waited from CreatedAt to StartedAt.

@@ -20,7 +20,7 @@ type MisfireCheck struct {
 // starts when the job is first registered. It moves to the present in two cases:
 //
 //   - A definition with other scheduled times becomes active.
-//   - The job returns after an absence of more than MaxAbsence.
+//   - A job that counts as removed (see MaxAbsence) returns.
 type Cursor struct {
 	CheckedUntil time.Time
 	// Until is the new position. It stays before the start of an active pause, so that scheduled
@@ -31,13 +31,13 @@ type Cursor struct {
 	Waits  time.Time
 	Pauses []Pause // pauses that cover the job and were active after CheckedUntil, the oldest first
 	Spans  []Span  // in no order
-	// Absence is the last absence of the job if it was not longer than MaxAbsence; zero if there
-	// was none.
+	// Absence is the last absence that ended before the job counted as removed; zero if there was
+	// none.
 	Absence Span
 }
 
-// Span is a time in which a replica was up. Of the spans that ended more than SessionsKept ago, the
-// store knows only the last.
+// Span is a time in which a replica was up. If several spans ended more than SessionsKept ago, the
+// store knows only the last of them.
 type Span struct {
 	From  time.Time
 	Until time.Time // of a live session: its expiry
@@ -64,8 +64,8 @@ func (c MisfireCheck) Cursor(at, now time.Time, pauses []Pause, spans []Span, aw
 	return cursor
 }
 
-// Decided reports whether the scheduled time needs no decision now: it has one, or a pause that
-// covers it has not ended.
+// Decided reports whether the scheduled time needs no decision now, because it has a decision or
+// because a pause that covers it has not ended.
 func (c Cursor) Decided(scheduledAt time.Time) bool {
 	return !c.CheckedUntil.Before(scheduledAt) || c.Until.Before(scheduledAt)
 }

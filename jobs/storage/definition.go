@@ -57,10 +57,10 @@ type ActiveDefinition struct {
 	CheckedUntil time.Time // as in Cursor
 }
 
-// MaxAbsence is how long a job may be absent: no session has it. The job counts as removed after a
-// longer absence, if one session was live for as long meanwhile. Then its waiting runs end, and the
-// scheduled times of the absence do not count. After a shorter absence, the misfire policy decides
-// on them.
+// MaxAbsence is how long a job may be absent. A job is absent while no session has it. An absent
+// job counts as removed as soon as one session has been live for longer than MaxAbsence during the
+// absence. Then its waiting runs end, and the scheduled times of the absence do not count. If the
+// job returns before that, the misfire policy decides on these times.
 const MaxAbsence = time.Hour
 
 // SessionsKept is how long a session is shown after its end.

@@ -25,9 +25,9 @@
 // [AuditWriter] (events in the audit log), [Tokens] (fencing tokens after a restore), and
 // [Restarts] (of memcached).
 //
-// Every method may be called concurrently. A method that fails because the store cannot be reached
-// returns an error that wraps [ErrUnavailable]; the caller does not know then whether the store did
-// what was asked. Batches have at most [MaxBatch] requests.
+// Every method may be called concurrently. If the store cannot be reached, a method returns an
+// error that wraps [ErrUnavailable]. The caller then does not know whether the store has executed
+// the call. Batches have at most [MaxBatch] requests.
 //
 // A store decides by its own clock, never by the clocks of replicas. It grants a claim with a start
 // and checks it in every fenced transaction. The full text of the protocol is in jobs/postgres.

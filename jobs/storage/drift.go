@@ -14,8 +14,8 @@ type JobDrift struct {
 	Without []string `json:"without,omitempty"` // they do not have it
 }
 
-// AddDrift adds a replica to the last element of a list, or to a new element if that one is of
-// another job.
+// AddDrift adds a replica to the last element of the list. If that element is of another job,
+// AddDrift adds the replica to a new element.
 func AddDrift(found []JobDrift, job, replica string, without, newest bool) []JobDrift {
 	if len(found) == 0 || found[len(found)-1].Job != job {
 		found = append(found, JobDrift{Job: job})

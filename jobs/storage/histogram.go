@@ -12,8 +12,8 @@ import (
 type Histograms interface {
 	// Histogram returns the numbers of ended runs between HistogramStart and HistogramEnd, the
 	// oldest first. It divides the time into parts of the given length, a multiple of
-	// QuarterLength. It leaves out empty parts. The last part ends with the quarter that begins
-	// before until.
+	// QuarterLength. It leaves out empty parts. The last part ends with the last quarter that
+	// begins before until.
 	//
 	// A run counts in the quarter in which it was created, as soon as its end is committed.
 	Histogram(ctx context.Context, from, until time.Time, part time.Duration) ([]Quarter, error)
@@ -67,7 +67,7 @@ func DelayBounds() [15]time.Duration {
 	}
 }
 
-// NotStarted is the Delay of Tallied for runs that have not started.
+// NotStarted is the Delay of Tally for runs that have not started.
 const NotStarted = -1
 
 // DelayBucket returns the index in Delays of a start delay.
@@ -95,9 +95,9 @@ func (d *Delays) Add(others Delays) {
 	}
 }
 
-// Percentile returns an upper bound for the start delays of that percentage of the runs. If they
-// reach into the last bucket, it returns the lower bound of that bucket, and above is true. Without
-// runs it returns 0.
+// Percentile returns an upper bound for the start delays of that percentage of the runs. If such a
+// delay is in the last bucket, it returns the lower bound of this bucket, and above is true.
+// Without runs it returns 0.
 func (d Delays) Percentile(percent int) (bound time.Duration, above bool) {
 	bounds := DelayBounds()
 	rank, seen := (d.Runs()*percent+99)/100, 0
@@ -112,17 +112,17 @@ func (d Delays) Percentile(percent int) (bound time.Duration, above bool) {
 	return bounds[len(bounds)-1], true
 }
 
-// Tallied is a number of runs of one quarter, state and bucket of start delays. Quarter may also be
+// Tally is a number of runs of one quarter, state and bucket of start delays. Quarter may also be
 // a part of a histogram.
-type Tallied struct {
+type Tally struct {
 	Quarter time.Time
 	State   jobs.State
 	Delay   int // index in Delays, or NotStarted
 	Runs    int
 }
 
-// MergeTallied adds up numbers of runs by quarter, the oldest first.
-func MergeTallied(parts []Tallied) []Quarter {
+// MergeTallies adds up numbers of runs by quarter, the oldest first.
+func MergeTallies(parts []Tally) []Quarter {
 	quarters := make(map[time.Time]*Quarter)
 	for _, p := range parts {
 		from := p.Quarter.UTC()

@@ -47,7 +47,7 @@ func TestPercentileOfDelays(t *testing.T) {
 func TestMergeTallied(t *testing.T) {
 	later := time.Date(2026, 3, 1, 12, 15, 0, 0, time.UTC)
 	earlier := later.Add(-storage.QuarterLength)
-	quarters := storage.MergeTallied([]storage.Tallied{
+	quarters := storage.MergeTallies([]storage.Tally{
 		{Quarter: later, State: jobs.Failed, Delay: 2, Runs: 1},
 		{Quarter: earlier, State: jobs.Skipped, Delay: storage.NotStarted, Runs: 4},
 		{Quarter: later.In(time.FixedZone("", 3600)), State: jobs.Failed, Delay: 3, Runs: 2},

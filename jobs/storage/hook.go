@@ -31,7 +31,8 @@ type Delivery struct {
 type Settlement struct {
 	ID uuid.UUID
 	// Tries and EarlierTries are those of the delivery. The Settlement changes nothing if the
-	// delivery was taken again after this try. After DeliverAgain it counts only with Delivered.
+	// delivery was taken again after this try. After a call of DeliverAgain, it changes nothing
+	// unless Delivered is set.
 	Tries, EarlierTries int
 	// Delivered ends the delivery. GiveUp ends the tries. Otherwise the next try is after Again.
 	Delivered bool

@@ -57,8 +57,8 @@ func (o Outcome) Took() (time.Duration, bool) {
 	return executedIn(o.StartedAt, o.FinishedAt, o.RetryWaits)
 }
 
-// Tally counts the runs of a job that ended with one state and reason.
-type Tally struct {
+// EndCount is the number of runs of a job that ended with one state and reason.
+type EndCount struct {
 	Job    string      `json:"job"`
 	State  jobs.State  `json:"state"`
 	Reason jobs.Reason `json:"reason,omitempty"`
@@ -67,7 +67,7 @@ type Tally struct {
 }
 
 // MaxTallied is the maximum number of rows that a store counts, the youngest first. It applies to
-// each state in Tallies, and to each call of JobTallies and WaitSummaries.
+// each state in EndCounts, and to each call of JobEndCounts and WaitSummaries.
 const MaxTallied = 100_000
 
 // Listings reads many jobs and runs. The time of a call does not grow with the history.
@@ -84,14 +84,15 @@ type Listings interface {
 	// Outcomes returns the last n runs of each job, the youngest first, without runs of backfills.
 	// There are at most MaxBatch names.
 	Outcomes(ctx context.Context, names []string, n int) (map[string][]Outcome, error)
-	// Tallies counts the ended runs that did not succeed and were created at since or later.
-	Tallies(ctx context.Context, since time.Time) ([]Tally, error)
-	// JobTallies counts the ended runs of the job that were created at since or later.
-	JobTallies(ctx context.Context, job string, since time.Time) ([]Tally, error)
+	// EndCounts counts the ended runs that did not succeed. It considers only runs that were
+	// created at the time since or later.
+	EndCounts(ctx context.Context, since time.Time) ([]EndCount, error)
+	// JobEndCounts counts all ended runs of the job that were created at the time since or later.
+	JobEndCounts(ctx context.Context, job string, since time.Time) ([]EndCount, error)
 	// FiringRuns returns the runs of a firing, sorted by Recovery. It ignores the fields Recovery
 	// and KeyActor of the argument.
 	FiringRuns(ctx context.Context, f Firing) ([]Record, error)
-	// RunsBetween returns runs whose ids are from first to last, both included. It returns them
-	// sorted by id, without output, at most limit: 1 to MaxBatch.
+	// RunsBetween returns at most limit runs without output, sorted by id. The argument first is
+	// the smallest id, and last is the largest one. The argument limit is 1 to MaxBatch.
 	RunsBetween(ctx context.Context, first, last uuid.UUID, limit int) ([]Record, error)
 }

@@ -14,8 +14,9 @@ type RetryWait struct {
 // MaxRetryWaits is the maximum number of waits that a store keeps for a run.
 const MaxRetryWaits = 32
 
-// EndRetryWait returns the waits, with the last one ended at that time unless it had ended. If
-// there are more than MaxRetryWaits, it joins the two oldest to a wait of their total length.
+// EndRetryWait returns the waits. The last one ends at the given time, unless it had ended already.
+// If there are more than MaxRetryWaits, EndRetryWait replaces the two oldest by one wait with their
+// total length.
 func EndRetryWait(waits []RetryWait, at time.Time) []RetryWait {
 	n := len(waits)
 	if n == 0 || waits[n-1].Until != nil {

@@ -15,8 +15,8 @@ import (
 // ones.
 const MaxRunAttempts = 100
 
-// RunAttempts reads the attempts of a run that another attempt followed. Record.LastAttempt returns
-// the last attempt.
+// RunAttempts reads the attempts of a run except the last one. Record.LastAttempt returns the last
+// attempt.
 type RunAttempts interface {
 	// RunAttempts returns the attempts without output, the oldest first, at most MaxRunAttempts. It
 	// returns none for an unknown run.
@@ -72,7 +72,7 @@ func AttemptsOf(ctx context.Context, store RunAttempts, run Record) ([]RunAttemp
 	return append(attempts, last), nil
 }
 
-// AttemptEnd says how an attempt ended that another attempt follows.
+// AttemptEnd says how an attempt ended, if another attempt follows.
 type AttemptEnd struct {
 	State  jobs.State // Failed or TimedOut; "" means Failed
 	Reason jobs.Reason

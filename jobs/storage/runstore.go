@@ -14,15 +14,15 @@ import (
 type JobProgress interface {
 	// Saved returns the state that the job's runs saved last; nil if there is none.
 	Saved(ctx context.Context, job string) (json.RawMessage, error)
-	// PreviousSuccess returns the latest scheduled time earlier than before whose run succeeded;
-	// zero if there is none. Runs with trigger params do not count. Runs that were deleted from the
-	// history count.
+	// PreviousSuccess returns the latest scheduled time whose run succeeded; zero if there is none.
+	// It considers only scheduled times earlier than the argument before. Runs with trigger params
+	// do not count. Runs that were deleted from the history also count.
 	PreviousSuccess(ctx context.Context, job string, before time.Time) (time.Time, error)
 }
 
 // RunStore gives a run access to the database of its fenced transactions: the store, or a database
-// of the section databases. No other type may wrap it, because packages postgres and sqlite assert
-// its type.
+// in the section databases of the configuration. No other type may wrap it, because packages
+// postgres and sqlite assert its type.
 type RunStore interface {
 	JobProgress
 	// InTx implements [jobs.Run.InTx].
@@ -43,7 +43,8 @@ type TestRuns interface {
 	JobProgress
 	// CheckClaim returns an error that wraps ErrSuperseded if the claim of the run is gone.
 	CheckClaim(run *jobs.Run) error
-	// Committed counts a fenced transaction of the run, with the state that it saved, or nil.
+	// Committed records that a fenced transaction of the run has committed. The argument saved is
+	// the state that the transaction saved; nil if it saved none.
 	Committed(run *jobs.Run, saved json.RawMessage)
 	// CommittedBefore reports whether an earlier attempt has committed the run's own transaction,
 	// which must not be executed again.
@@ -53,7 +54,7 @@ type TestRuns interface {
 	Complete(ctx context.Context, run *jobs.Run) error
 }
 
-// Attempt is what the engine and the stores know of a run, and its handler does not.
+// Attempt is what the engine and the stores know of a run, but its handler does not.
 type Attempt = attempt.Attempt[*jobs.Run, jobs.Tx]
 
 // Statement is one SQL statement and its arguments.

@@ -30,8 +30,8 @@ type Sessions interface {
 	// of the job, for good. A definition with only another description keeps its version. See
 	// ActiveDefinition for what becomes active.
 	//
-	// A job returns after an absence of more than MaxAbsence as a new job: its cursor moves to the
-	// present.
+	// If a job that counts as removed (see MaxAbsence) returns, it begins as a new job: its cursor
+	// moves to the present.
 	Register(ctx context.Context, session uuid.UUID, definitions []Definition) (map[string]int64,
 		error)
 	// Withdraw removes the definitions of the jobs from the session, and sets the Table of the
@@ -56,7 +56,7 @@ type Session struct {
 	Table string
 }
 
-// ReplicaStatus is what a replica tells with each heartbeat.
+// ReplicaStatus is what a replica reports with each heartbeat.
 type ReplicaStatus struct {
 	// ClockOffset is the store's clock minus the replica's clock; nil before the first measurement.
 	ClockOffset *time.Duration

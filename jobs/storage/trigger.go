@@ -28,10 +28,10 @@ type TriggerRequest struct {
 	//     run has TriggerGrace to begin.
 	//   - Other values are at least 1 s.
 	Wait *time.Duration
-	// At is the scheduled time of the run; zero: now. The run waits for its start from then on, or
-	// at once if At has passed. Wait counts from the beginning of this wait, and the job's deadline
-	// from At. A pause after the trigger does not hold the run back. A Wait of 0 is refused with At
-	// or Delay.
+	// At is the scheduled time of the run; zero: now. The run begins to wait for its start at that
+	// time, or at once if At has passed. Wait counts from the beginning of this wait. The job's
+	// deadline counts from At. A pause after the trigger does not hold the run back. A Wait of 0 is
+	// refused with At or Delay.
 	At time.Time
 	// Delay is the time from the trigger to the scheduled time. It is set instead of At.
 	Delay time.Duration
@@ -107,8 +107,8 @@ func (r TriggerRequest) SameBegin(added Record) bool {
 	return scheduledAt.Equal(added.ScheduledAt)
 }
 
-// StartBy returns the time by which a run that waits since the given time must have begun; nil if
-// only the job's deadline applies.
+// StartBy returns the time by which the run must have begun, if it waits since at. It returns nil
+// if only the job's deadline applies.
 func (r TriggerRequest) StartBy(at time.Time) *time.Time {
 	if limit := r.Limit(); limit != nil {
 		return new(at.Add(*limit))

@@ -19,21 +19,21 @@ type Upkeep interface {
 	//   - It records running runs of ended sessions as lost, and deletes their claims.
 	//   - It adds a waiting successor of a lost run if the active definition has Recover. A firing
 	//     gets at most MaxRecoveries successors.
-	//   - It ends runs of a job that was absent for longer than MaxAbsence, if they have waited for
+	//   - It ends runs of jobs that count as removed (see MaxAbsence), if the runs have waited for
 	//     longer than MaxAbsence. They become Skipped if they never started, and otherwise
 	//     Cancelled.
 	Sweep(ctx context.Context) (Swept, error)
 	// ExpireDisconnected expires sessions whose processes have lost their connection to the store,
-	// and returns the names of their replicas. It does so when a second call, about a second later,
-	// finds a session still disconnected. The next Sweep ends these sessions. The argument is the
-	// caller's session. A store need not find any.
+	// and returns the names of their replicas. It expires a session if two calls, about a second
+	// apart, find it disconnected. The next Sweep ends these sessions. The argument is the caller's
+	// session. A store may leave out any session.
 	ExpireDisconnected(ctx context.Context, session uuid.UUID) ([]string, error)
-	// Adopt gives waiting runs without a live session to the session, and returns them. It also
-	// returns waiting runs that the session already has and a.Known does not name. It leaves out
-	// runs whose start would return StartPaused. A draining session gets none.
+	// Adopt assigns waiting runs that belong to no live session to the given session, and returns
+	// them. It also returns waiting runs that the session already has and a.Known does not name. It
+	// leaves out runs whose start would return StartPaused. A draining session gets none.
 	//
 	// An adopted run keeps its position among the waiters. Other runs queue behind it after its
-	// next Start. Later runs of the same job queue behind a triggered run at any time.
+	// next Start. Later runs of the same job queue behind a triggered run even before that.
 	Adopt(ctx context.Context, session uuid.UUID, a Adoption) ([]Record, error)
 	// CheckMisfires executes at most MaxBatch checks, each of another job, in one transaction. It
 	// calls find with each job and its cursor, writes the records that find returns, and moves the
@@ -87,7 +87,8 @@ const RevokedDetail = "its claim was revoked"
 // NotRecovered is added to the detail of a lost run that had MaxRecoveries recoveries.
 const NotRecovered = "; not recovered again after 3 recoveries"
 
-// JobGoneDetail is the detail of a run or backfill that ended after MaxAbsence of its job.
+// JobGoneDetail is the detail of a run or backfill that ended because its job counts as removed:
+// see MaxAbsence.
 const JobGoneDetail = "no replica had its job for an hour"
 
 // Misfired records a misfire.

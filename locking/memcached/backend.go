@@ -6,9 +6,9 @@
 // removes it with a cas with a negative lifetime. A cas changes an item only if the item is still
 // the one whose value was compared. These commands are never used:
 //
-//   - touch, gat and delete also change items of other owners.
-//   - If a full server (-M) refuses an ms of the meta protocol, it also removes the item under the
-//     key.
+//   - touch, gat and delete, because they also change items of other owners
+//   - ms of the meta protocol, because a full server (-M) that refuses it also removes the item
+//     under the key
 //
 // # Connections
 //

@@ -92,12 +92,12 @@ func failedStates() []jobs.State { return []jobs.State{jobs.Failed, jobs.TimedOu
 // failures first, then those of the latest failures before. It returns the latest failures, too.
 func (r *Reader) suspects(ctx context.Context, now time.Time) ([]string, []storage.Record,
 	error) {
-	tallies, err := r.recentTallies(ctx, now)
+	endCounts, err := r.recentEndCounts(ctx, now)
 	if err != nil {
 		return nil, nil, err
 	}
 	failures := make(map[string]int)
-	for _, t := range tallies.tallies {
+	for _, t := range endCounts.endCounts {
 		if slices.Contains(failedStates(), t.State) {
 			failures[t.Job] += t.Runs
 		}

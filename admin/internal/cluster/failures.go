@@ -19,23 +19,23 @@ type JobFailures struct {
 	Last    time.Time          `json:"last"`             // creation time of the newest run
 }
 
-// SortTallies sorts tallies, most frequent first.
-func SortTallies(tallies []storage.Tally) {
-	slices.SortFunc(tallies, func(a, b storage.Tally) int {
+// SortEndCounts sorts the counts, most frequent first.
+func SortEndCounts(endCounts []storage.EndCount) {
+	slices.SortFunc(endCounts, func(a, b storage.EndCount) int {
 		return cmp.Or(cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Job, b.Job),
 			cmp.Compare(a.State, b.State), cmp.Compare(a.Reason, b.Reason))
 	})
 }
 
-// failuresByJob groups tallies by job. Jobs with the most failed, lost or cancelled runs come
+// failuresByJob groups the counts by job. Jobs with the most failed, lost or cancelled runs come
 // first, then those with the most skips and misfires.
-func failuresByJob(tallies []storage.Tally) []JobFailures {
-	tallies = slices.Clone(tallies)
-	SortTallies(tallies)
+func failuresByJob(endCounts []storage.EndCount) []JobFailures {
+	endCounts = slices.Clone(endCounts)
+	SortEndCounts(endCounts)
 	indexes := make(map[string]int)
 	reasons := make(map[string]map[jobs.Reason]int) // by job; failed runs have no reason
 	failures := []JobFailures{}
-	for _, t := range tallies {
+	for _, t := range endCounts {
 		index, known := indexes[t.Job]
 		if !known {
 			index = len(failures)

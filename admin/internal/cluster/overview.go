@@ -92,11 +92,11 @@ func (r *Reader) Overview(ctx context.Context, p Snapshot) (Overview, error) {
 	if err != nil {
 		return o, err
 	}
-	tallies, err := r.recentTallies(ctx, o.Now)
+	endCounts, err := r.recentEndCounts(ctx, o.Now)
 	if err != nil {
 		return o, err
 	}
-	o.FailuresByJob = tallies.byJob
+	o.FailuresByJob = endCounts.byJob
 	if o.Histogram, err = r.histogram(ctx, o.Now); err != nil {
 		return o, err
 	}

@@ -14,14 +14,14 @@ import (
 // Reader queries the state of the cluster. It is safe for concurrent use.
 type Reader struct {
 	records.Reader
-	lock     *locks.Reader
-	upcoming func(from time.Time, n int) []ScheduledFiring // may be nil
-	tallies  *records.Cached[talliedDay]
-	known    *records.Cached[Facts]
-	groups   *records.Cached[[]storage.Group]
-	delays   startDelays
-	counted  *records.Keyed[histogramSpan, []storage.Quarter]
-	ops      *operations.Operations // may be nil
+	lock      *locks.Reader
+	upcoming  func(from time.Time, n int) []ScheduledFiring // may be nil
+	endCounts *records.Cached[talliedDay]
+	known     *records.Cached[Facts]
+	groups    *records.Cached[[]storage.Group]
+	delays    startDelays
+	counted   *records.Keyed[histogramSpan, []storage.Quarter]
+	ops       *operations.Operations // may be nil
 }
 
 // NewReader returns a reader of a store. Upcoming returns the next firing after from of each
@@ -29,10 +29,10 @@ type Reader struct {
 func NewReader(store storage.History, lock *locks.Reader, ops *operations.Operations,
 	upcoming func(from time.Time, n int) []ScheduledFiring) *Reader {
 	r := &Reader{Reader: records.Reader{Store: store}, lock: lock, upcoming: upcoming, ops: ops}
-	r.tallies = records.NewQuietCached(
+	r.endCounts = records.NewQuietCached(
 		func(ctx context.Context, now time.Time) (talliedDay, error) {
-			tallies, err := store.Tallies(ctx, now.Add(-lastDay))
-			return talliedDay{tallies, failuresByJob(tallies)}, err
+			endCounts, err := store.EndCounts(ctx, now.Add(-lastDay))
+			return talliedDay{endCounts, failuresByJob(endCounts)}, err
 		})
 	r.known = records.NewCached(factsLifetime, r.facts)
 	r.counted = records.NewKeyed(factsLifetime,
@@ -57,16 +57,16 @@ func (r *Reader) Groups(ctx context.Context, now time.Time) ([]storage.Group, er
 
 // talliedDay counts the runs of the last 24 h that did not succeed.
 type talliedDay struct {
-	tallies []storage.Tally
-	byJob   []JobFailures // never nil
+	endCounts []storage.EndCount
+	byJob     []JobFailures // never nil
 }
 
-// recentTallies counts the runs of the last 24 h that did not succeed. The caller must not change
+// recentEndCounts counts the runs of the last 24 h that did not succeed. The caller must not change
 // the result.
-func (r *Reader) recentTallies(ctx context.Context, now time.Time) (talliedDay, error) {
-	tallies, err := r.tallies.Get(ctx, now)
+func (r *Reader) recentEndCounts(ctx context.Context, now time.Time) (talliedDay, error) {
+	endCounts, err := r.endCounts.Get(ctx, now)
 	if err != nil {
 		return talliedDay{}, fmt.Errorf("query failed and skipped runs: %w", err)
 	}
-	return tallies, nil
+	return endCounts, nil
 }

@@ -207,12 +207,12 @@ func (c *check) histogram() []storage.Quarter {
 // sameHistogram fails the test unless the histogram counts the runs of the history.
 func (c *check) sameHistogram() []storage.Quarter {
 	c.Helper()
-	var parts []storage.Tallied
+	var parts []storage.Tally
 	for _, r := range c.runs(storage.RunFilter{Limit: storage.MaxBatch}) {
 		if !r.State.Final() {
 			continue
 		}
-		t := storage.Tallied{Quarter: storage.QuarterOf(r.CreatedAt), State: r.State,
+		t := storage.Tally{Quarter: storage.QuarterOf(r.CreatedAt), State: r.State,
 			Delay: storage.NotStarted, Runs: 1}
 		if r.StartedAt != nil {
 			due := r.ScheduledAt
@@ -223,7 +223,7 @@ func (c *check) sameHistogram() []storage.Quarter {
 		}
 		parts = append(parts, t)
 	}
-	got, want := c.histogram(), storage.MergeTallied(parts)
+	got, want := c.histogram(), storage.MergeTallies(parts)
 	if !reflect.DeepEqual(got, want) {
 		c.Errorf("histogram %+v, want %+v", got, want)
 	}

@@ -368,20 +368,20 @@ var listingRules = []rule{
 			r := request("b", i)
 			c.finished(r, c.granted(s, r), state)
 		}
-		equal(c, "since then", c.tallied(c.Store.Tallies(c.ctx, since)),
+		equal(c, "since then", c.endCounts(c.Store.EndCounts(c.ctx, since)),
 			"a skipped lock_held 1, a skipped overlap 1, b failed  2")
-		equal(c, "in all", c.tallied(c.Store.Tallies(c.ctx, since.Add(-time.Hour))),
+		equal(c, "in all", c.endCounts(c.Store.EndCounts(c.ctx, since.Add(-time.Hour))),
 			"a skipped lock_held 4, a skipped overlap 1, b failed  2")
-		equal(c, "of one job", c.tallied(c.Store.JobTallies(c.ctx, "b", since)),
+		equal(c, "of one job", c.endCounts(c.Store.JobEndCounts(c.ctx, "b", since)),
 			"b failed  2, b succeeded  1")
 		equal(c, "of one job, in all",
-			c.tallied(c.Store.JobTallies(c.ctx, "a", since.Add(-time.Hour))),
+			c.endCounts(c.Store.JobEndCounts(c.ctx, "a", since.Add(-time.Hour))),
 			"a skipped lock_held 4, a skipped overlap 1")
-		equal(c, "of the future", c.tallied(c.Store.Tallies(c.ctx, c.now().Add(time.Hour))), "")
-		equal(c, "of another job", c.tallied(c.Store.JobTallies(c.ctx, "c", since)), "")
-		tallies, err := c.Store.JobTallies(c.ctx, "b", since)
+		equal(c, "of the future", c.endCounts(c.Store.EndCounts(c.ctx, c.now().Add(time.Hour))), "")
+		equal(c, "of another job", c.endCounts(c.Store.JobEndCounts(c.ctx, "c", since)), "")
+		endCounts, err := c.Store.JobEndCounts(c.ctx, "b", since)
 		c.must(err)
-		for _, t := range tallies {
+		for _, t := range endCounts {
 			within(c, "the last", t.Last, since, c.now())
 		}
 	}},
@@ -472,11 +472,11 @@ func (c *check) listed(f storage.JobFilter) (names []string) {
 }
 
 // tallied formats counts in a fixed order.
-func (c *check) tallied(tallies []storage.Tally, err error) string {
+func (c *check) endCounts(endCounts []storage.EndCount, err error) string {
 	c.Helper()
 	c.must(err)
 	var lines []string
-	for _, t := range tallies {
+	for _, t := range endCounts {
 		lines = append(lines, fmt.Sprintf("%s %s %s %d", t.Job, t.State, t.Reason, t.Runs))
 	}
 	slices.Sort(lines)

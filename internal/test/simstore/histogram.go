@@ -14,7 +14,7 @@ func (s *Store) countEnded(r *run) {
 	if !r.State.Final() {
 		return
 	}
-	t := storage.Tallied{Quarter: storage.QuarterOf(r.CreatedAt), State: r.State,
+	t := storage.Tally{Quarter: storage.QuarterOf(r.CreatedAt), State: r.State,
 		Delay: storage.NotStarted}
 	if r.StartedAt != nil {
 		due := r.ScheduledAt
@@ -33,7 +33,7 @@ func (s *Store) Histogram(ctx context.Context, from, until time.Time,
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	var parts []storage.Tallied
+	var parts []storage.Tally
 	from, until = storage.HistogramStart(from), storage.HistogramEnd(from, until)
 	for t, runs := range s.tallies {
 		if !t.Quarter.Before(from) && t.Quarter.Before(until) {
@@ -42,5 +42,5 @@ func (s *Store) Histogram(ctx context.Context, from, until time.Time,
 			parts = append(parts, t)
 		}
 	}
-	return storage.MergeTallied(parts), nil
+	return storage.MergeTallies(parts), nil
 }

@@ -164,43 +164,43 @@ func (s *Store) sorted() []storage.Record {
 	return all
 }
 
-// Tallies implements storage.Listings.
-func (s *Store) Tallies(ctx context.Context, since time.Time) ([]storage.Tally, error) {
+// EndCounts implements storage.Listings.
+func (s *Store) EndCounts(ctx context.Context, since time.Time) ([]storage.EndCount, error) {
 	return s.tally(ctx, func(r storage.Record) bool {
 		return !r.CreatedAt.Before(since) && r.State.Final() && r.State != jobs.Succeeded
 	})
 }
 
-// JobTallies implements storage.Listings.
-func (s *Store) JobTallies(ctx context.Context, job string,
-	since time.Time) ([]storage.Tally, error) {
+// JobEndCounts implements storage.Listings.
+func (s *Store) JobEndCounts(ctx context.Context, job string,
+	since time.Time) ([]storage.EndCount, error) {
 	return s.tally(ctx, func(r storage.Record) bool {
 		return r.Job == job && !r.CreatedAt.Before(since) && r.State.Final()
 	})
 }
 
 func (s *Store) tally(ctx context.Context,
-	counts func(r storage.Record) bool) ([]storage.Tally, error) {
+	counts func(r storage.Record) bool) ([]storage.EndCount, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	var tallies []storage.Tally
+	var endCounts []storage.EndCount
 	for _, r := range s.sorted() {
 		if !counts(r) {
 			continue
 		}
-		index := slices.IndexFunc(tallies, func(t storage.Tally) bool {
+		index := slices.IndexFunc(endCounts, func(t storage.EndCount) bool {
 			return t.Job == r.Job && t.State == r.State && t.Reason == r.Reason
 		})
 		if index < 0 {
-			index = len(tallies)
-			tallies = append(tallies, storage.Tally{Job: r.Job, State: r.State, Reason: r.Reason,
-				Last: r.CreatedAt})
+			index = len(endCounts)
+			endCounts = append(endCounts, storage.EndCount{Job: r.Job, State: r.State,
+				Reason: r.Reason, Last: r.CreatedAt})
 		}
-		tallies[index].Runs++
+		endCounts[index].Runs++
 	}
-	return tallies, nil
+	return endCounts, nil
 }
 
 // FiringRuns implements storage.Listings.

@@ -35,7 +35,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 	s.waitHistory = slices.DeleteFunc(s.waitHistory, func(b waitRecord) bool {
 		return b.until.Before(before)
 	})
-	maps.DeleteFunc(s.tallies, func(t storage.Tallied, _ int) bool {
+	maps.DeleteFunc(s.tallies, func(t storage.Tally, _ int) bool {
 		return t.Quarter.Before(before)
 	})
 	maps.DeleteFunc(s.backfills, func(id uuid.UUID, b *rules.Backfill) bool {

@@ -46,7 +46,7 @@ type Store struct {
 	successes map[string]time.Time
 
 	waitHistory []waitRecord
-	tallies     map[storage.Tallied]int // number of ended runs; Runs in the keys is 0
+	tallies     map[storage.Tally]int // number of ended runs; Runs in the keys is 0
 
 	control control
 }
@@ -62,7 +62,7 @@ func New() *Store {
 		saved: map[string]json.RawMessage{}, successes: map[string]time.Time{},
 		control: newControl(), backfills: map[uuid.UUID]*rules.Backfill{},
 		unfinished: map[uuid.UUID]map[string]bool{},
-		tallies:    map[storage.Tallied]int{},
+		tallies:    map[storage.Tally]int{},
 	}
 }
 
