@@ -124,7 +124,7 @@ func databaseProblems(e Evidence, add func(Problem)) {
 				since = v.Since
 			}
 		}
-		add(Problem{Kind: KindDatabase, Severity: Amber, Subject: d.Name, Link: replicasPath,
+		add(Problem{Kind: KindDatabase, Severity: Amber, Subject: d.Name, Link: databasesPath,
 			Since: &since, Text: fmt.Sprintf("Database %s is not available to %s: %s Its jobs "+
 				"wait or are skipped.", d.Name, words.Names(names),
 				words.Sentence(words.OneLine(down[0].Error, 300)))})
@@ -133,7 +133,8 @@ func databaseProblems(e Evidence, add func(Problem)) {
 
 // databasePart returns the state of a database of jobs.
 func databasePart(d Database) StatusPart {
-	part := StatusPart{Name: "Database " + d.Name, Severity: Neutral, Text: d.State()}
+	part := StatusPart{Name: "Database " + d.Name, Severity: Neutral, Text: d.State(),
+		Link: databasesPath}
 	if len(d.Down()) > 0 {
 		part.Severity = Amber
 	}

@@ -62,8 +62,9 @@ func TestDatabasesInStatus(t *testing.T) {
 		e.StoreError = failure
 		status := NewStatus(e)
 		parts := status.Parts[len(status.Parts)-2:]
-		if (parts[0] != StatusPart{"Database marts", Neutral, "answers"}) ||
-			(parts[1] != StatusPart{"Database warehouse", Amber, "is not available"}) {
+		if (parts[0] != StatusPart{"Database marts", Neutral, "answers", databasesPath}) ||
+			(parts[1] != StatusPart{"Database warehouse", Amber, "is not available",
+				databasesPath}) {
 			t.Errorf("got the parts %+v", parts)
 		}
 		problems := status.Of(KindDatabase)

@@ -19,7 +19,7 @@ func memcachedProblems(e Evidence, add func(Problem)) {
 		return
 	}
 	for _, h := range e.Memcached.Servers {
-		p := Problem{Kind: KindMemcached, Severity: Amber, Subject: h.Server, Link: replicasPath}
+		p := Problem{Kind: KindMemcached, Severity: Amber, Subject: h.Server, Link: memcachedPath}
 		switch h.State {
 		case memcached.StateUnreachable:
 			since := h.Since.UTC()
@@ -35,7 +35,7 @@ func memcachedProblems(e Evidence, add func(Problem)) {
 		}
 		if back := backSince(h, e.Now); back != nil {
 			add(Problem{Kind: KindMemcached, Severity: Amber, Subject: h.Server,
-				Link: replicasPath, EndedAt: back,
+				Link: memcachedPath, EndedAt: back,
 				Text: "memcached " + h.Server + " did not answer and is back."})
 		}
 		recent := RecentEvents(h, e.Now)

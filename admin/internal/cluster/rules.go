@@ -12,8 +12,13 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// replicasPath is the page with details of replicas.
-const replicasPath = "/replicas"
+// The page with details of replicas, and its parts.
+const (
+	replicasPath  = "/replicas"
+	storePath     = replicasPath + "#store"
+	memcachedPath = replicasPath + "#memcached"
+	databasesPath = replicasPath + "#databases"
+)
 
 // noReplicaProblem reports that no replica can start runs.
 func noReplicaProblem(e Evidence, add func(Problem)) {

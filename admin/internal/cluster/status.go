@@ -68,7 +68,7 @@ func NewStatus(e Evidence) Status {
 		Parts: statusParts(e)}
 	add := func(p Problem) { v.Problems = append(v.Problems, p) }
 	if e.StoreError != "" {
-		add(Problem{Kind: KindStore, Severity: Red, Subject: e.StoreName, Link: "/replicas",
+		add(Problem{Kind: KindStore, Severity: Red, Subject: e.StoreName, Link: storePath,
 			Text: e.StoreName + " does not answer. No run starts, and active runs end when their " +
 				"replica cannot confirm its session."})
 	} else {
@@ -92,6 +92,14 @@ func NewStatus(e Evidence) Status {
 	}
 	v.Headline = headline(v.Severity, v.Problems)
 	return v
+}
+
+// Store returns the state of the store, or an empty part if no state is known.
+func (v Status) Store() (store StatusPart) {
+	if len(v.Parts) > 0 {
+		store = v.Parts[0]
+	}
+	return store
 }
 
 // Of returns the problems of a kind.

@@ -12,14 +12,15 @@ type StatusPart struct {
 	Name     string   `json:"name"`
 	Severity Severity `json:"severity"`
 	Text     string   `json:"text"`
+	Link     string   `json:"link"` // path of the page with details, without a prefix
 }
 
 // statusParts returns the state of the store, of the replicas, of memcached and of the databases of
 // jobs.
 func statusParts(e Evidence) []StatusPart {
-	store := StatusPart{e.StoreName, Neutral, "answers"}
+	store := StatusPart{e.StoreName, Neutral, "answers", storePath}
 	if e.StoreError != "" {
-		store = StatusPart{e.StoreName, Red, "does not answer"}
+		store.Severity, store.Text = Red, "does not answer"
 	}
 	parts := []StatusPart{store}
 	if !e.Now.IsZero() {
@@ -37,7 +38,7 @@ func statusParts(e Evidence) []StatusPart {
 // replicasPart counts live replicas among all that should be live: those that are, and lost ones
 // that are not back.
 func replicasPart(e Evidence) StatusPart {
-	part := StatusPart{Name: "Replicas", Severity: Neutral}
+	part := StatusPart{Name: "Replicas", Severity: Neutral, Link: replicasPath}
 	live, starting := 0, 0
 	names := make(map[string]bool)
 	for _, r := range e.Replicas {
@@ -72,7 +73,7 @@ func memcachedPart(servers []memcached.Health) StatusPart {
 	for _, h := range servers {
 		counts[h.State]++
 	}
-	part := StatusPart{Name: "memcached", Severity: Neutral}
+	part := StatusPart{Name: "memcached", Severity: Neutral, Link: memcachedPath}
 	many := func(n int, words string) string {
 		return fmt.Sprintf("%d of %d %s", n, len(servers), words)
 	}
