@@ -219,7 +219,8 @@ func (o *Options) Access() Access {
 // local returns what only this replica knows.
 func (o *Options) local() cluster.Local {
 	return cluster.Local{Replica: o.Replica, Version: o.Version, Session: o.Session, Ready: o.Ready,
-		Servers: o.Memcached, Databases: o.Databases, StoreName: o.storeName(), Rules: o.Rules}
+		Servers: o.Memcached, Databases: o.Databases, StoreName: o.storeName(), Rules: o.Rules,
+		Hold: new(cluster.Hold)}
 }
 
 // guarded reports whether requests need proof of identity.

@@ -127,16 +127,8 @@ func databaseProblems(e Evidence, add func(Problem)) {
 		add(Problem{Kind: KindDatabase, Severity: Amber, Subject: d.Name, Link: databasesPath,
 			Since: &since, Text: fmt.Sprintf("Database %s is not available to %s: %s Its jobs "+
 				"wait or are skipped.", d.Name, words.Names(names),
-				words.Sentence(words.OneLine(down[0].Error, 300)))})
+				words.Sentence(words.OneLine(down[0].Error, 300))),
+			ended: fmt.Sprintf("Database %s was not available to %s.", d.Name,
+				words.Names(names))})
 	}
-}
-
-// databasePart returns the state of a database of jobs.
-func databasePart(d Database) StatusPart {
-	part := StatusPart{Name: "Database " + d.Name, Severity: Neutral, Text: d.State(),
-		Link: databasesPath}
-	if len(d.Down()) > 0 {
-		part.Severity = Amber
-	}
-	return part
 }

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -16,8 +17,9 @@ import (
 // do not answer the request.
 func TestDatabasesOfAllReplicas(t *testing.T) {
 	e := healthyEvidence()
-	up := storage.DatabaseState{Name: "warehouse", Since: night}
-	down := storage.DatabaseState{Name: "warehouse", Error: "connection refused", Since: night}
+	up := storage.DatabaseState{Name: "warehouse", Since: before(time.Minute)}
+	down := storage.DatabaseState{Name: "warehouse", Error: "connection refused",
+		Since: before(time.Minute)}
 	for i, states := range [][]storage.DatabaseState{{down}, {down, {Name: "marts"}}, {down}} {
 		r := e.Replicas[0]
 		r.Name, r.Session, r.Databases = fmt.Sprint("b", i), uuid.New(), states
@@ -27,11 +29,11 @@ func TestDatabasesOfAllReplicas(t *testing.T) {
 		e.Replicas = append(e.Replicas, r)
 	}
 	e.Replicas[0].Databases = []storage.DatabaseState{down} // before the local check
-	e.Databases = []JobDatabase{{Name: "warehouse", Since: night}}
+	e.Databases = []JobDatabase{{Name: "warehouse", Since: before(time.Minute)}}
 	want := []Database{{"marts", []DatabaseView{{Replica: "b1", Available: true}}},
-		{"warehouse", []DatabaseView{{"a", true, "", night},
-			{"b0", false, "connection refused", night},
-			{"b1", false, "connection refused", night}}}}
+		{"warehouse", []DatabaseView{{"a", true, "", before(time.Minute)},
+			{"b0", false, "connection refused", before(time.Minute)},
+			{"b1", false, "connection refused", before(time.Minute)}}}}
 	if got := e.databases(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -57,7 +59,7 @@ func TestDatabasesOfAllReplicas(t *testing.T) {
 func TestDatabasesInStatus(t *testing.T) {
 	e := healthyEvidence()
 	e.Databases = []JobDatabase{{Name: "marts"},
-		{Name: "warehouse", Err: errors.New("connection refused"), Since: night}}
+		{Name: "warehouse", Err: errors.New("connection refused"), Since: before(time.Minute)}}
 	for _, failure := range []string{"", "no answer"} {
 		e.StoreError = failure
 		status := NewStatus(e)
@@ -69,7 +71,7 @@ func TestDatabasesInStatus(t *testing.T) {
 		}
 		problems := status.Of(KindDatabase)
 		if len(problems) != 1 || problems[0].Subject != "warehouse" ||
-			!problems[0].Since.Equal(night) ||
+			!problems[0].Since.Equal(before(time.Minute)) ||
 			!strings.Contains(problems[0].Text, "to a: connection refused. Its jobs wait") {
 			t.Errorf("got the problems %+v, want one of the database that is down", problems)
 		}

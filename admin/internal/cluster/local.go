@@ -22,6 +22,7 @@ type Local struct {
 	Databases        func() []JobDatabase            // of jobs; nil: there are none
 	StoreName        string                          // for people
 	Rules            Rules
+	Hold             *Hold // of the statuses; nil: each status stands alone
 }
 
 // ServedBy returns the facts of the replica.
@@ -55,7 +56,10 @@ func (l Local) Status(ctx context.Context, p Snapshot, storeError string,
 	if l.Databases != nil {
 		e.Databases = l.Databases()
 	}
-	return NewStatus(e)
+	if l.Hold == nil {
+		return NewStatus(e)
+	}
+	return l.Hold.status(e)
 }
 
 // CheckReady returns why the replica cannot start runs, or nil.

@@ -13,6 +13,13 @@ import (
 // recentEventAge is how long the page shows an event of a server.
 const recentEventAge = 10 * time.Minute
 
+// The problems of a server.
+const (
+	aspectUnreachable = "unreachable"
+	aspectUnsafe      = "unsafe"
+	aspectEvents      = "events" // recent losses of locks
+)
+
 // memcachedProblems reports servers that this replica cannot use, and recent losses of locks.
 func memcachedProblems(e Evidence, add func(Problem)) {
 	if e.Memcached == nil {
@@ -23,7 +30,8 @@ func memcachedProblems(e Evidence, add func(Problem)) {
 		switch h.State {
 		case memcached.StateUnreachable:
 			since := h.Since.UTC()
-			p.Since = &since
+			p.Since, p.aspect = &since, aspectUnreachable
+			p.ended = "memcached " + h.Server + " did not answer and is back."
 			p.Text = fmt.Sprintf("memcached %s does not answer %s: %s Locks rely on the store "+
 				"alone.", h.Server, e.Memcached.SeenBy,
 				words.Sentence(words.OneLine(ServerError(h), 300)))
@@ -31,12 +39,9 @@ func memcachedProblems(e Evidence, add func(Problem)) {
 		case memcached.StateUnsafe:
 			p.Text = fmt.Sprintf("memcached %s is not safe for locks: %s. Locks rely on the store.",
 				h.Server, unsafeSettings(h))
+			p.aspect = aspectUnsafe
+			p.ended = "memcached " + h.Server + " was not safe for locks."
 			add(p)
-		}
-		if back := backSince(h, e.Now); back != nil {
-			add(Problem{Kind: KindMemcached, Severity: Amber, Subject: h.Server,
-				Link: memcachedPath, EndedAt: back,
-				Text: "memcached " + h.Server + " did not answer and is back."})
 		}
 		recent := RecentEvents(h, e.Now)
 		if len(recent) == 0 {
@@ -48,22 +53,9 @@ func memcachedProblems(e Evidence, add func(Problem)) {
 		}
 		since := recent[len(recent)-1].At.UTC()
 		p.Since, p.Text = &since, "memcached "+h.Server+" "+strings.Join(texts, ", ")+"."
+		p.aspect, p.ended = aspectEvents, p.Text
 		add(p)
 	}
-}
-
-// backSince returns since when a server answers again, if that is less than HoldTime ago.
-func backSince(h memcached.Health, now time.Time) *time.Time {
-	if h.State == memcached.StateUnreachable {
-		return nil
-	}
-	for _, event := range h.Events {
-		if event.Kind == memcached.EventBack && now.Sub(event.At) < HoldTime {
-			at := event.At.UTC()
-			return &at
-		}
-	}
-	return nil
 }
 
 // ServerError returns the error of a server, without the server's name as prefix.
@@ -132,7 +124,8 @@ func serverListProblems(e Evidence, add func(Problem)) {
 	if len(names) < 2 {
 		return
 	}
-	add(Problem{Kind: KindDrift, Severity: Amber, Link: replicasPath,
+	add(Problem{Kind: KindDrift, Severity: Amber, Link: replicasPath, aspect: "servers",
+		ended: "The replicas had different lists of memcached servers.",
 		Text: fmt.Sprintf("The replicas have %s different lists of memcached servers (%s). Locks "+
 			"rely on the store. Configure the same servers in the same order on all replicas.",
 			words.Number(len(names)), groupsOf(names))})

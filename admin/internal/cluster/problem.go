@@ -17,6 +17,9 @@ type Problem struct {
 	Since    *time.Time `json:"since,omitempty"`    // by the store's clock, if it is known
 	EndedAt  *time.Time `json:"ended_at,omitempty"` // it has ended, and is shown for HoldTime
 	Count    int        `json:"count,omitempty"`    // failures, waiting runs or deliveries
+
+	aspect string // distinguishes problems of one kind and subject
+	ended  string // Text after the end
 }
 
 // Kind is the rule that found a problem.

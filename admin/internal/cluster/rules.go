@@ -32,15 +32,15 @@ func noReplicaProblem(e Evidence, add func(Problem)) {
 		}
 	}
 	p := Problem{Kind: KindNoReplica, Severity: Red, Link: replicasPath,
-		Text: "No replica is live. No run starts."}
+		Text: "No replica is live. No run starts.", ended: "No replica could start runs."}
 	if live > 0 {
 		p.Text = "Every live replica is draining or cannot start runs. No run starts."
 	}
 	add(p)
 }
 
-// lostProblems reports replicas whose sessions expired and that are not back. A replica that is
-// back is reported for HoldTime.
+// lostProblems reports replicas whose sessions expired. The problem of a replica that is back has
+// ended.
 func lostProblems(e Evidence, add func(Problem)) {
 	latest := make(map[string]Replica) // the latest session of each name
 	lost := make(map[string]Replica)   // the latest lost session of each name
@@ -55,14 +55,14 @@ func lostProblems(e Evidence, add func(Problem)) {
 	for _, name := range slices.Sorted(maps.Keys(lost)) {
 		r, last := lost[name], latest[name]
 		p := Problem{Kind: KindReplicaLost, Severity: Amber, Subject: name, Link: replicasPath,
-			Since: &r.ExpiresAt}
+			Since: &r.ExpiresAt, ended: "Replica " + name + " was lost."}
 		switch {
 		case last.Session == r.Session && r.State == ReplicaExpired:
 			p.Text = "Replica " + name + " sends no heartbeats. The next sweep records its runs " +
 				"as lost and releases its locks."
 		case last.Session == r.Session:
 			p.Text = "Replica " + name + " is lost and not back. Its runs are recorded as lost."
-		case last.Live() && e.Now.Sub(last.StartedAt) < HoldTime:
+		case last.Live():
 			p.Text, p.EndedAt = "Replica "+name+" was lost and is back.", &last.StartedAt
 		default:
 			continue
@@ -93,9 +93,10 @@ func notReadyProblems(e Evidence, add func(Problem)) {
 }
 
 func notReady(name, why string) Problem {
+	why = words.Sentence(words.OneLine(why, 300))
 	return Problem{Kind: KindNotReady, Severity: Amber, Subject: name, Link: replicasPath,
-		Text: "Replica " + name + " cannot start runs: " +
-			words.Sentence(words.OneLine(why, 300))}
+		Text:  "Replica " + name + " cannot start runs: " + why,
+		ended: "Replica " + name + " could not start runs: " + why}
 }
 
 // clockIsOff reports whether the clock of the replica differs too much from the store's.
@@ -110,10 +111,11 @@ func (e Evidence) clockIsOff(r Replica) bool {
 func clockProblems(e Evidence, add func(Problem)) {
 	for _, r := range e.Replicas {
 		if r.Live() && e.clockIsOff(r) {
+			offset := (time.Duration(*r.ClockOffset) * time.Millisecond).Abs()
 			add(Problem{Kind: KindClock, Severity: Amber, Subject: r.Name, Link: replicasPath,
 				Text: fmt.Sprintf("The clock of replica %s is %s off. The replica starts no runs "+
-					"while the offset is more than %s.", r.Name,
-					(time.Duration(*r.ClockOffset) * time.Millisecond).Abs(), e.Rules.MaxOffset)})
+					"while the offset is more than %s.", r.Name, offset, e.Rules.MaxOffset),
+				ended: fmt.Sprintf("The clock of replica %s was %s off.", r.Name, offset)})
 		}
 	}
 }
@@ -122,13 +124,14 @@ func drainingProblems(e Evidence, add func(Problem)) {
 	for _, r := range e.Replicas {
 		if r.Live() && r.Draining {
 			add(Problem{Kind: KindDraining, Severity: Amber, Subject: r.Name, Link: replicasPath,
-				Text: "Replica " + r.Name + " is draining. It starts no new runs."})
+				Text:  "Replica " + r.Name + " is draining. It starts no new runs.",
+				ended: "Replica " + r.Name + " was draining."})
 		}
 	}
 }
 
-// failingProblems reports jobs whose last runs all failed. A job that has succeeded since is
-// reported for HoldTime.
+// failingProblems reports jobs whose last runs all failed. The problem of a job that has succeeded
+// since has ended.
 func failingProblems(e Evidence, add func(Problem)) {
 	limit := e.Rules.FailingAfter
 	if limit == 0 {
@@ -143,9 +146,9 @@ func failingProblems(e Evidence, add func(Problem)) {
 		if s.Open {
 			times = "at least " + times
 		}
+		text := "Job " + words.Cut(job, 200) + " failed " + times + " in a row."
 		p := Problem{Kind: KindJobFailing, Severity: Red, Subject: job, Link: param.JobPath(job),
-			Text:  "Job " + words.Cut(job, 200) + " failed " + times + " in a row.",
-			Since: &s.Since, EndedAt: s.EndedAt, Count: s.Failures}
+			Text: text, Since: &s.Since, EndedAt: s.EndedAt, Count: s.Failures, ended: text}
 		if s.EndedAt != nil {
 			p.Text += " Its last run succeeded."
 		}
@@ -184,15 +187,19 @@ func waitProblems(e Evidence, add func(Problem)) {
 		}
 	}
 	for _, g := range groups {
-		text := words.Figure(g.count, "run waits", "runs wait") + " longer than usual"
+		behind, holds := "", ""
 		if name := g.root.name(); name != "" {
-			text += " behind " + name
+			behind = " behind " + name
 			if g.root.resource != "" {
-				text += ", which holds " + words.Cut(g.root.resource, 200)
+				holds = ", which holds " + words.Cut(g.root.resource, 200)
 			}
 		}
 		add(Problem{Kind: KindLongWait, Severity: Amber, Subject: g.root.holder.Job, Link: "/locks",
-			Text: text + ".", Since: &g.since, Count: g.count})
+			Since: &g.since, Count: g.count,
+			Text: words.Figure(g.count, "run waits", "runs wait") + " longer than usual" + behind +
+				holds + ".",
+			ended: words.Figure(g.count, "run", "runs") + " waited longer than usual" + behind +
+				"."})
 	}
 }
 
@@ -227,7 +234,8 @@ func deliveryProblems(e Evidence, add func(Problem)) {
 		add(Problem{Kind: KindDeliveries, Severity: Amber, Subject: webhook,
 			Link: "/webhooks?given_up=yes", Since: &at, Count: n,
 			Text: words.Title(many) + " of webhook " + words.Cut(webhook, 100) + " " +
-				words.Verb(n, "was", "were") + " given up in the last 24 h."})
+				words.Verb(n, "was", "were") + " given up in the last 24 h.",
+			ended: "Webhook " + words.Cut(webhook, 100) + " had deliveries that were given up."})
 	}
 }
 
@@ -246,12 +254,14 @@ func driftProblems(e Evidence, add func(Problem)) {
 	p := Problem{Kind: KindDrift, Severity: Amber, Link: replicasPath}
 	if len(versions) > 1 {
 		p.Text = "The replicas run " + words.Number(len(versions)) + " different versions."
+		p.aspect, p.ended = "versions", "The replicas ran different versions."
 		add(p)
 	}
 	different := cronTables(e.Replicas)
 	if len(different) < 2 {
 		return
 	}
+	p.aspect, p.ended = "jobs", "The replicas had different cron tables."
 	p.Text = fmt.Sprintf("The replicas have %s different cron tables (%s). Replicas with the "+
 		"newest definition of a job fire it.%s", words.Number(len(different)), groupsOf(different),
 		driftWords(e.Drift))

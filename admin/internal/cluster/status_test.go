@@ -195,12 +195,6 @@ func TestStatus(t *testing.T) {
 		"memcached": {server(memcached.Health{State: memcached.StateUnreachable,
 			Error: "memcached m:1: i/o timeout"}), Amber, "Memcached needs attention",
 			"memcached m:1 does not answer a: i/o timeout. Locks rely on the store alone."},
-		"memcached is back lately": {server(memcached.Health{State: memcached.StateSafe,
-			Events: []memcached.Event{{Kind: memcached.EventBack, At: before(time.Second)}}}),
-			Amber, "Memcached needs attention", "memcached m:1 did not answer and is back."},
-		"memcached is back": {server(memcached.Health{State: memcached.StateSafe,
-			Events: []memcached.Event{{Kind: memcached.EventBack, At: before(HoldTime)}}}),
-			Neutral, "Healthy", ""},
 		"several": {func(e *Evidence) {
 			failing(ran(time.Hour, fail, fail, fail)...)(e)
 			e.Outcomes["reminders"] = ran(time.Minute, fail, fail, fail, fail)

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
@@ -16,41 +17,69 @@ type StatusPart struct {
 }
 
 // statusParts returns the state of the store, of the replicas, of memcached and of the databases of
-// jobs.
-func statusParts(e Evidence) []StatusPart {
+// jobs. The texts are current. The severities are those of the problems that the status shows, so
+// that they do not flicker either.
+func statusParts(e Evidence, problems []Problem) []StatusPart {
 	store := StatusPart{e.StoreName, Neutral, "answers", storePath}
 	if e.StoreError != "" {
-		store.Severity, store.Text = Red, "does not answer"
+		store.Text = "does not answer"
 	}
+	store.worsen(problems, func(p Problem) bool { return p.Kind == KindStore })
 	parts := []StatusPart{store}
 	if !e.Now.IsZero() {
-		parts = append(parts, replicasPart(e))
+		part := replicasPart(e)
+		part.worsen(problems, ofReplicas)
+		parts = append(parts, part)
 	}
 	if e.Memcached != nil {
-		parts = append(parts, memcachedPart(e.Memcached.Servers))
+		part := memcachedPart(e.Memcached.Servers)
+		part.worsen(problems, func(p Problem) bool {
+			return p.Kind == KindMemcached && p.aspect != aspectEvents
+		})
+		parts = append(parts, part)
 	}
 	for _, d := range e.databases() {
-		parts = append(parts, databasePart(d))
+		part := StatusPart{"Database " + d.Name, Neutral, d.State(), databasesPath}
+		part.worsen(problems, func(p Problem) bool {
+			return p.Kind == KindDatabase && p.Subject == d.Name
+		})
+		parts = append(parts, part)
 	}
 	return parts
 }
 
+// ofReplicas reports whether a problem is one of the part of replicas.
+func ofReplicas(p Problem) bool {
+	return slices.Contains([]Kind{KindNoReplica, KindReplicaLost, KindNotReady, KindClock,
+		KindDraining}, p.Kind)
+}
+
+// worsen gives the part the severity of the worst of its problems.
+func (s *StatusPart) worsen(problems []Problem, mine func(Problem) bool) {
+	for _, p := range problems {
+		if mine(p) {
+			s.Severity = worst(s.Severity, p.Severity)
+		}
+	}
+}
+
 // replicasPart counts live replicas among all that should be live: those that are, and lost ones
-// that are not back.
+// that are not back. A late heartbeat is no problem, but makes the part amber.
 func replicasPart(e Evidence) StatusPart {
 	part := StatusPart{Name: "Replicas", Severity: Neutral, Link: replicasPath}
-	live, starting := 0, 0
+	if e.StoreError != "" {
+		part.Severity, part.Text = Amber, "unknown"
+		return part
+	}
+	live := 0
 	names := make(map[string]bool)
 	for _, r := range e.Replicas {
 		if r.Live() {
 			live++
 			names[r.Name] = true
-			if r.StartsRuns() {
-				starting++
-			}
-			if r.State == ReplicaLate || !r.StartsRuns() {
-				part.Severity = Amber
-			}
+		}
+		if r.State == ReplicaLate {
+			part.Severity = Amber
 		}
 	}
 	total := live
@@ -58,11 +87,7 @@ func replicasPart(e Evidence) StatusPart {
 		if r.Lost() && !names[r.Name] {
 			names[r.Name] = true
 			total++
-			part.Severity = Amber
 		}
-	}
-	if starting == 0 {
-		part.Severity = Red
 	}
 	part.Text = fmt.Sprintf("%d of %d live", live, total)
 	return part
@@ -80,11 +105,10 @@ func memcachedPart(servers []memcached.Health) StatusPart {
 	switch gone, unsafe, unknown := counts[memcached.StateUnreachable],
 		counts[memcached.StateUnsafe], counts[memcached.StateUnknown]; {
 	case gone > 0:
-		part.Severity, part.Text = Amber,
-			many(gone, words.Verb(gone, "does not answer", "do not answer"))
+		part.Text = many(gone, words.Verb(gone, "does not answer", "do not answer"))
 	case unsafe > 0:
-		part.Severity, part.Text = Amber,
-			many(unsafe, words.Verb(unsafe, "is not safe for locks", "are not safe for locks"))
+		part.Text = many(unsafe, words.Verb(unsafe, "is not safe for locks",
+			"are not safe for locks"))
 	case unknown > 0:
 		part.Text = many(unknown, "not checked yet")
 	default:
