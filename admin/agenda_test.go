@@ -126,6 +126,56 @@ func TestAgendaIsFilteredAndPaged(t *testing.T) {
 	}
 }
 
+// pausedHourly is hourly, where report is paused.
+func pausedHourly() Options {
+	o := hourly()
+	o.Store.(*history).pauses = []storage.Pause{{By: "bob", At: ago(time.Hour),
+		Target: storage.Target{Kind: storage.TargetJob, Name: "report"}}}
+	return o
+}
+
+// TestAgendaMarksPausedJobs pauses one of two jobs that conflict: by its name, by its group and
+// with all jobs. Its firings must be marked, and no conflict is expected.
+func TestAgendaMarksPausedJobs(t *testing.T) {
+	for _, c := range []struct {
+		target                            storage.Target
+		firings, waits, conflicts, paused int
+	}{
+		{storage.Target{Kind: storage.TargetJob, Name: "report"}, 366, 0, 0, 1},
+		{storage.Target{Kind: storage.TargetGroup, Name: "night"}, 366, 0, 0, 1},
+		{storage.Target{Kind: storage.TargetGroup, Name: "day"}, 372, 6, 1, 0},
+		{storage.Target{Kind: storage.TargetAll}, 0, 0, 0, 3},
+	} {
+		o := hourly()
+		h := o.Store.(*history)
+		h.jobs[1].Group = "night" // load
+		h.pauses = []storage.Pause{{Target: c.target, At: ago(time.Hour), By: "bob"}}
+		handler := newServer(t, o).Handler()
+		a := readAgenda(t, o, "?span=6h")
+		if a.ScheduledTimes != c.firings || a.Waits != c.waits || a.PausedJobs != c.paused ||
+			a.Jobs+a.PausedJobs != 3 || len(a.Entries) != 3 {
+			t.Errorf("%s: got %d firings, %d waits, %d paused of %d entries, want %+v", c.target,
+				a.ScheduledTimes, a.Waits, a.PausedJobs, len(a.Entries), c)
+		}
+		for _, j := range a.Entries {
+			if len(j.Times) > 0 && j.Paused != j.Times[0].StartsAt.IsZero() {
+				t.Errorf("%s: got %+v, want starts only of jobs that are not paused", c.target, j)
+			}
+		}
+		body := get(t, handler, "/agenda?span=6h").Body.String()
+		if got := strings.Contains(body, "paused by bob") &&
+			strings.Contains(body, `class="hollow"`); got != (c.paused > 0) {
+			t.Errorf("%s: the page marks paused jobs: %t", c.target, got)
+		}
+		var conflicts locks.UpcomingConflicts
+		if err := json.Unmarshal(get(t, handler, "/api/v1/locks/upcoming").Body.Bytes(),
+			&conflicts); err != nil || len(conflicts.Conflicts) != c.conflicts {
+			t.Errorf("%s: got %d conflicts (%v), want %d", c.target, len(conflicts.Conflicts), err,
+				c.conflicts)
+		}
+	}
+}
+
 // TestAgendaIsBounded checks a cron table with more firings than are examined.
 func TestAgendaIsBounded(t *testing.T) {
 	o := options(&history{now: noon})

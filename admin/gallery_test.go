@@ -221,6 +221,8 @@ func pageStates() []galleryState {
 		{name: "agenda-skips", options: impatient(), path: "/agenda?span=1h&conflicts=yes",
 			has: []string{"a skip is expected, because load holds public/orders", "1 skipped",
 				"expected skip"}},
+		{name: "agenda-paused", options: pausedHourly(), path: "/agenda?span=1h",
+			has: []string{"1 paused job starts no runs", "paused by bob"}},
 		{name: "agenda-hour", options: hourly(), path: "/agenda?span=1h",
 			has: []string{"report scheduled 2026-03-14 04:05:00 UTC, waits 5 min", "60 firings",
 				`class="waitbar"`}},

@@ -31,8 +31,12 @@ func newReader(o Options) *reader {
 		explainer = explain.New(explain.Options{Store: o.Store,
 			Table: explain.TableOf(nil)}).Explain
 	}
-	lock := locks.NewReader(o.Store, locks.Sources{Advisory: o.Advisory, Restarts: o.Restarts,
-		ScheduledTimes: o.ScheduledTimes, LongestWait: o.LongestWait, Next: nextFirings(o)})
+	sources := locks.Sources{Advisory: o.Advisory, Restarts: o.Restarts,
+		ScheduledTimes: o.ScheduledTimes, LongestWait: o.LongestWait, Next: nextFirings(o)}
+	if o.Operations != nil {
+		sources.Pauses = o.Operations.ActivePauses
+	}
+	lock := locks.NewReader(o.Store, sources)
 	of := cluster.NewReader(o.Store, lock, o.Operations, o.Upcoming)
 	return &reader{
 		Reader: of, lock: lock, ops: o.Operations, suggester: newSuggester(of, lock),

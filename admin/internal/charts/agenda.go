@@ -25,12 +25,13 @@ type AgendaLane struct {
 	First, Last time.Time
 	Firings     int
 	Usual, Long time.Duration // of its runs; 0 if unknown
+	Paused      bool          // its firings do not start
 }
 
 // ExpectedFiring is one firing.
 type ExpectedFiring struct {
-	ScheduledAt, StartsAt time.Time
-	WaitsFor, Resource    string // "" if it does not wait
+	ScheduledAt, StartsAt time.Time // StartsAt is zero if the job is paused
+	WaitsFor, Resource    string    // "" if it does not wait
 	Skipped               bool
 }
 
@@ -55,7 +56,7 @@ type AgendaRow struct {
 type AgendaBar struct {
 	X, W  Percent
 	Y     int
-	Class string // expect, expect95, waitbar, skipped
+	Class string // expect, expect95, waitbar, skipped, hollow if the job is paused
 	Path  string
 	Title string
 }
@@ -139,6 +140,10 @@ func (d agendaDrawer) bar(begin, end time.Time, y int, class, path, title string
 func (d agendaDrawer) frequent(l AgendaLane, y int) AgendaBar {
 	title := fmt.Sprintf("%s: %d firings from %s to %s", words.Cut(l.Job, 100), l.Firings,
 		words.UTC(l.First), words.UTC(l.Last))
+	if l.Paused {
+		return d.bar(l.First, l.Last.Add(l.Usual), y, "hollow", param.JobPath(l.Job),
+			title+", none starts because the job is paused")
+	}
 	return d.bar(l.First, l.Last.Add(l.Usual), y, "expect95", param.JobPath(l.Job), title)
 }
 
@@ -147,6 +152,11 @@ func (d agendaDrawer) frequent(l AgendaLane, y int) AgendaBar {
 func (d agendaDrawer) firing(l AgendaLane, f ExpectedFiring, y int) []AgendaBar {
 	title := fmt.Sprintf("%s scheduled %s", words.Cut(l.Job, 100), words.UTC(f.ScheduledAt))
 	path := param.ExplainPath(l.Job, f.ScheduledAt)
+	if l.Paused {
+		title += ": does not start, because the job is paused"
+		return []AgendaBar{d.bar(f.ScheduledAt, f.ScheduledAt.Add(l.Usual), y, "hollow", path,
+			title)}
+	}
 	if f.Skipped {
 		title += fmt.Sprintf(": a skip is expected, because %s holds %s",
 			words.Cut(f.WaitsFor, 100), words.Cut(f.Resource, 100))

@@ -31,8 +31,9 @@ const (
 type Agenda struct {
 	From           time.Time `json:"from"`
 	Until          time.Time `json:"until"` // end of the computed time
-	Jobs           int       `json:"jobs"`  // with firings in this time
-	ScheduledTimes int       `json:"scheduled_times"`
+	Jobs           int       `json:"jobs"`  // with firings in this time; without paused jobs
+	PausedJobs     int       `json:"paused_jobs"`
+	ScheduledTimes int       `json:"scheduled_times"` // without those of paused jobs
 	// Waits counts the firings that are expected to wait for another job, or to be skipped because
 	// of it.
 	Waits int `json:"waits"`
@@ -67,19 +68,23 @@ type AgendaJob struct {
 	Last    time.Time `json:"last"`  // scheduled time
 	Waits   int       `json:"waits"`
 	Skips   int       `json:"skips"`
-	Usual   float64   `json:"median_seconds"`        // of the last runs; 0 if unknown
-	Long    float64   `json:"percentile_95_seconds"` // of the last runs; 0 if unknown
+	// Paused says that a pause covers the job. While it is active, the firings do not start.
+	Paused bool    `json:"paused,omitempty"`
+	Usual  float64 `json:"median_seconds"`        // of the last runs; 0 if unknown
+	Long   float64 `json:"percentile_95_seconds"` // of the last runs; 0 if unknown
 	// Times are the firings of a job that does not fire often, the soonest first.
 	Times []AgendaFiring `json:"times"`
 
 	typical storage.Typical
 	tables  string // what it locks, as a list
+	pause   *storage.Pause
 }
 
 // AgendaFiring is one firing.
 type AgendaFiring struct {
 	ScheduledAt time.Time `json:"scheduled_at"`
-	StartsAt    time.Time `json:"starts_at"` // expected, after a wait
+	// StartsAt is expected, after a wait. It is absent if the job is paused.
+	StartsAt time.Time `json:"starts_at,omitzero"`
 	// WaitsFor is the job that is expected to hold a resource then.
 	WaitsFor string `json:"waits_for,omitempty"`
 	Resource string `json:"resource,omitempty"`
@@ -103,7 +108,8 @@ func (r *Reader) Agenda(ctx context.Context, now time.Time, q AgendaQuery) (Agen
 	}
 	a.Query, a.Listed = q, len(entries)
 	if q.Skip == 0 {
-		a.Soonest = soonest(entries)
+		a.Soonest = soonest(slices.DeleteFunc(slices.Clone(entries),
+			func(j AgendaJob) bool { return j.Paused }))
 	}
 	entries = entries[min(q.Skip, len(entries)):]
 	a.Entries = append([]AgendaJob{}, entries[:min(agendaPage, len(entries))]...) // never null
@@ -129,6 +135,11 @@ func (r *Reader) findAgenda(ctx context.Context, now time.Time,
 	next := r.Next(a.From, maxAgendaJobs)
 	jobs := agendaJobs(next)
 	r.limitWaits(jobs, length)
+	paused, err := r.paused(ctx)
+	if err != nil {
+		return a, err
+	}
+	paused.mark(jobs)
 	f := UpcomingConflicts{From: a.From, Until: a.Until, Jobs: len(jobs)}
 	firings := r.upcomingFirings(&f, jobs)
 	if ctx.Err() != nil {
@@ -137,7 +148,7 @@ func (r *Reader) findAgenda(ctx context.Context, now time.Time,
 	if err := r.loadDurations(ctx, &f, jobs, firings, agendaBatches); err != nil {
 		return a, err
 	}
-	a.Until, a.Cut, a.ScheduledTimes = f.Until.UTC(), append(a.Cut, f.Cut...), len(firings)
+	a.Until, a.Cut = f.Until.UTC(), append(a.Cut, f.Cut...)
 	a.collect(jobs, firings, expectedWaits(jobs, firings))
 	tables := tablesOf(next)
 	for i := range a.Entries {
@@ -219,6 +230,10 @@ func (a *Agenda) collect(jobs []*contender, firings []upcomingFiring,
 		one, entry := jobs[f.contender], &entries[f.contender]
 		wait, waiting := waits[firingKey{one.job, f.at.UnixNano()}]
 		entry.add(f.at, wait, waiting)
+		if one.pause != nil {
+			continue
+		}
+		a.ScheduledTimes++
 		interval := &a.Intervals[min(int(f.at.Sub(a.From)/max(part, 1)), agendaIntervals-1)]
 		interval.Firings++
 		if waiting {
@@ -233,9 +248,12 @@ func (a *Agenda) collect(jobs []*contender, firings []upcomingFiring,
 		if entry := &entries[i]; entry.Firings > 0 {
 			entry.finish(jobs[i])
 			a.Entries = append(a.Entries, *entry)
+			if entry.Paused {
+				a.PausedJobs++
+			}
 		}
 	}
-	a.Jobs = len(a.Entries)
+	a.Jobs = len(a.Entries) - a.PausedJobs
 	slices.SortFunc(a.Entries, func(x, y AgendaJob) int {
 		rare := func(j AgendaJob) int { return min(len(j.Times), 1) }
 		return cmp.Or(cmp.Compare(rare(y), rare(x)), x.First.Compare(y.First),
@@ -267,6 +285,23 @@ func (j *AgendaJob) finish(one *contender) {
 	if j.Firings > maxAgendaTimes {
 		j.Times = []AgendaFiring{}
 	}
+	if j.pause = one.pause; j.pause != nil {
+		j.Paused = true
+		for i := range j.Times {
+			j.Times[i].StartsAt = time.Time{}
+		}
+	}
+}
+
+// PauseWords names the pause of the job and who paused it, or returns "".
+func (j AgendaJob) PauseWords() string {
+	switch {
+	case j.pause == nil:
+		return ""
+	case j.pause.By == "":
+		return "paused"
+	}
+	return "paused by " + words.Cut(j.pause.By, 60)
 }
 
 // Words describes the firings of the job in a few words.
@@ -302,19 +337,27 @@ func (j AgendaJob) Median() string {
 
 // Summary counts the firings in words.
 func (a *Agenda) Summary() string {
-	if a.ScheduledTimes == 0 {
+	paused := ""
+	if a.PausedJobs > 0 {
+		paused = " " + words.Figure(a.PausedJobs, "paused job starts", "paused jobs start") +
+			" no runs."
+	}
+	switch {
+	case a.ScheduledTimes == 0 && a.PausedJobs > 0:
+		return "No firings are expected in this time." + paused
+	case a.ScheduledTimes == 0:
 		return "This replica knows no firings in this time."
 	}
 	text := fmt.Sprintf("%s of %s %s scheduled until %s.",
 		words.Figure(a.ScheduledTimes, "firing", "firings"), words.Figure(a.Jobs, "job", "jobs"),
 		words.Verb(a.ScheduledTimes, "is", "are"), words.UTC(a.Until))
 	if a.Waits == 0 {
-		return text + " No conflicts are expected."
+		return text + " No conflicts are expected." + paused
 	}
 	text += fmt.Sprintf(" %s to wait for another job",
 		words.Figure(a.Waits, "firing is expected", "firings are expected"))
 	if a.Skips > 0 {
 		text += fmt.Sprintf(", and %d of them to be skipped", a.Skips)
 	}
-	return text + "."
+	return text + "." + paused
 }

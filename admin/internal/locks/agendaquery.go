@@ -80,7 +80,8 @@ func (a *Agenda) Draw(p param.Set, path string) {
 	lanes := make([]charts.AgendaLane, len(a.Entries))
 	for i, j := range a.Entries {
 		lanes[i] = charts.AgendaLane{Job: j.Job, First: j.First, Last: j.Last,
-			Firings: j.Firings, Usual: j.typical.Median, Long: j.typical.Long}
+			Firings: j.Firings, Usual: j.typical.Median, Long: j.typical.Long,
+			Paused: j.Paused}
 		for _, f := range j.Times {
 			lanes[i].Times = append(lanes[i].Times, charts.ExpectedFiring{
 				ScheduledAt: f.ScheduledAt, StartsAt: f.StartsAt, WaitsFor: f.WaitsFor,

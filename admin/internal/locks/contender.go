@@ -17,8 +17,9 @@ type contender struct {
 	waitLimit time.Duration // longest wait of a firing
 	// waitLimit is known; otherwise a firing waits until its next scheduled time
 	waitLimited    bool
-	scheduledTimes []time.Time // upcoming, as far as they were queried
-	ended          bool        // there are no more scheduled times
+	scheduledTimes []time.Time    // upcoming, as far as they were queried
+	ended          bool           // there are no more scheduled times
+	pause          *storage.Pause // nil unless the job is paused
 }
 
 // contendersOf returns the jobs that may block each other, by name. If about is not nil, it

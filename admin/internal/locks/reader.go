@@ -39,6 +39,8 @@ type Sources struct {
 	// LongestWait returns how long a firing of a job waits for a lock, but at most limit, and false
 	// if that is not known.
 	LongestWait func(job string, limit time.Duration) (time.Duration, bool)
+	// Pauses returns the active pauses.
+	Pauses func(ctx context.Context) ([]storage.Pause, error)
 }
 
 // Reader queries locks, waits and their history. It is safe for concurrent use.

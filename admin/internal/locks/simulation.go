@@ -44,13 +44,16 @@ type expectedHold struct {
 
 // simulate starts each firing at its scheduled time or when its blocker has ended, and lets it run
 // for takes. A firing is skipped if it would wait longer than its limit or beyond its next
-// scheduled time.
+// scheduled time. Paused jobs start no runs.
 func (c *simulation) simulate(scheduledTimes []upcomingFiring, takes func(*contender) time.Duration,
 	count func(*Conflict, time.Time, time.Duration, bool)) {
 	held := make(map[locking.Resource][]expectedHold)
 	busy := make([]time.Time, len(c.contenders)) // end of the current run of each job
 	for _, scheduledAt := range scheduledTimes {
 		one := c.contenders[scheduledAt.contender]
+		if one.pause != nil {
+			continue
+		}
 		way, until := c.blockedBy(held, one, scheduledAt.at)
 		start, skipped := scheduledAt.at, false
 		if until.After(scheduledAt.at) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
@@ -88,8 +89,19 @@ func (r *Reader) findConflicts(ctx context.Context, now time.Time,
 		f.Cut = append(f.Cut, "This replica fires no jobs, so it knows no scheduled times")
 		return f, nil
 	}
+	paused, err := r.paused(ctx)
+	if err != nil {
+		return f, err
+	}
 	contenders := contendersOf(requests, about)
 	f.Jobs = len(contenders)
+	if n := paused.mark(contenders); n > 0 {
+		f.Cut = append(f.Cut, words.Figure(n, "job that shares resources is paused, so its "+
+			"scheduled times do not count", "jobs that share resources are paused, so their "+
+			"scheduled times do not count"))
+		contenders = slices.DeleteFunc(contenders,
+			func(one *contender) bool { return one.pause != nil })
+	}
 	r.limitWaits(contenders, conflictsSpan)
 	scheduledTimes := r.upcomingFirings(&f, contenders)
 	if f.ScheduledTimes = len(scheduledTimes); ctx.Err() != nil {
