@@ -25,6 +25,7 @@ type replicaSite struct {
 	serving atomic.Pointer[Server]
 	mu      sync.RWMutex // guards history
 	pages   atomic.Int64 // number of requested pages
+	streams atomic.Int64 // number of open event streams
 }
 
 func newReplicaSite(t *testing.T, window context.Context) *replicaSite {
@@ -36,7 +37,10 @@ func newReplicaSite(t *testing.T, window context.Context) *replicaSite {
 		if r.Header.Get("HX-Request") != "" {
 			s.pages.Add(1)
 		}
-		if r.URL.Path != "/api/v1/events" {
+		if r.URL.Path == "/api/v1/events" {
+			s.streams.Add(1)
+			defer s.streams.Add(-1)
+		} else {
 			s.mu.RLock()
 			defer s.mu.RUnlock()
 		}
