@@ -9,7 +9,7 @@ import (
 )
 
 // Adoption selects the waiting runs that a session adopts: first late runs, then other runs, each
-// in the order of QueuePosition. A run that has not begun its first attempt is late in two cases:
+// in the order of QueuePosition. Before its first attempt, a run is late in two cases:
 //
 //   - It is a scheduled run, not recovered, and the Threshold of its job has passed.
 //   - It is a run of a backfill. Its priority is BackfillPriority.

@@ -42,7 +42,7 @@ func (l *Audited) SetDetail(text []byte) {
 	}
 }
 
-// AuditFilter narrows the audit log. Zero fields do not filter.
+// AuditFilter narrows the audit log.
 type AuditFilter struct {
 	Actor  string
 	Action string
@@ -53,7 +53,7 @@ type AuditFilter struct {
 	// next page set Before, or After with OldestFirst.
 	Before, After *RunCursor
 	OldestFirst   bool
-	Limit         int // 1 to MaxBatch; 0 means 100
+	Limit         int
 }
 
 // Events in the audit log. They are not actions of operators.

@@ -92,14 +92,14 @@ type BackfillRequest struct {
 	ScheduleKey string
 }
 
-// BackfillFilter narrows a list of backfills. Zero fields do not filter.
+// BackfillFilter narrows a list of backfills.
 type BackfillFilter struct {
 	Job   string
 	State BackfillState
 	Ended bool // only backfills that have ended
 	// as in RunFilter, by CreatedAt and ID
 	Before, After *RunCursor
-	Limit         int // 1 to MaxBatch; 0 means 100
+	Limit         int
 }
 
 // OpenBackfill is a backfill that is active, or that has runs which are not counted as ended.
@@ -142,7 +142,7 @@ type BackfillHistory interface {
 
 // Backfills advances backfills. A job has at most one active backfill.
 type Backfills interface {
-	// OpenBackfills returns the open backfills, the oldest first.
+	// OpenBackfills returns open backfills, the oldest first.
 	OpenBackfills(ctx context.Context) ([]OpenBackfill, error)
 	// AdvanceBackfill advances a backfill, and returns its new state. Any replica may call it. Of
 	// concurrent calls with the same After, only one adds runs.

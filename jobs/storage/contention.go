@@ -23,8 +23,7 @@ type Contention interface {
 	// job and resource. It returns at most MaxBatch summaries, the longest total wait first. If
 	// there are more than MaxTallied waits, it counts the youngest.
 	WaitSummaries(ctx context.Context, from, until time.Time) ([]WaitSummary, error)
-	// Typical returns how long the last TypicalOf ended runs of each job took, by name. There are
-	// at most MaxBatch names.
+	// Typical returns how long the last TypicalOf ended runs of each job took, by name.
 	Typical(ctx context.Context, names []string) (map[string]Typical, error)
 }
 
@@ -36,14 +35,13 @@ type JobRequests struct {
 
 // RunIntervalFilter selects jobs and a time range.
 type RunIntervalFilter struct {
-	Jobs        []string // at most MaxBatch
+	Jobs        []string
 	From, Until time.Time
 	// Each is the maximum number of runs per job that were created at From or later and before
 	// Until: 1 to MaxRunIntervals. RunIntervalsBefore adds older runs.
 	Each int
 }
 
-// MaxRunIntervals is the limit of RunIntervalFilter.Each.
 const MaxRunIntervals = 6000
 
 // RunIntervalsBefore is the number of older runs of each job that RunIntervals checks: the last
@@ -116,10 +114,10 @@ func MergeWaitSummaries(parts []WaitSummary) []WaitSummary {
 	return sums[:min(len(sums), MaxBatch)]
 }
 
-// TypicalOf is the number of runs on which Typical is based.
+// TypicalOf is the maximum number of runs on which Typical is based.
 const TypicalOf = 20
 
-// Typical is how long a job's runs take: all attempts, without the waits between them.
+// Typical is how long a job's runs take, in the meaning of Outcome.Took.
 type Typical struct {
 	Runs   int           // on which it is based
 	Median time.Duration // 50% of the runs took no longer

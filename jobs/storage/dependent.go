@@ -43,11 +43,10 @@ type DependentFiring struct {
 
 // Dependents finds and adds the firings of dependents.
 type Dependents interface {
-	// OpenFirings returns the open firings of each dependent, by name. It leaves out dependents
-	// with another active definition, and those that a pause covers.
+	// OpenFirings returns the open firings of each dependent, by name. It leaves out paused
+	// dependents, and those with another active definition.
 	OpenFirings(ctx context.Context, dependents []Dependent) (map[string]OpenFirings, error)
-	// AddDependents adds a waiting run for each firing without a run, with reasons.After. There are
-	// at most MaxBatch firings. Any replica may adopt the runs.
+	// AddDependents adds a waiting run for each firing without a run, with reasons.After.
 	AddDependents(ctx context.Context, firings []DependentFiring) error
 }
 

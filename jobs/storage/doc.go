@@ -1,36 +1,38 @@
-// Package storage is the contract of Holdfast's stores, with its requests, results and records.
-// Stores are jobs/postgres, for clusters, and jobs/sqlite, for one process.
+// Package storage is the contract of Holdfast's stores. Package jobs/postgres stores in PostgreSQL,
+// for clusters, and jobs/sqlite in a file, for one process. Every store passes the tests of
+// internal/test/jobstest.
 //
-// [Store] is the sum of small interfaces, each with one concern:
+// [Store] is the sum of small interfaces. Stores also implement some interfaces outside of it, such
+// as [RunStore] and [Outbox]. Packages that use a store declare interfaces with the methods that
+// they call.
 //
-//	Sessions    a replica's liveness: open, heartbeat, end
-//	Firings     start, note, finish: from a firing to the end of its run
-//	Upkeep      sweep, adoption, misfires, pruning
-//	Dependents  the firings of jobs that run after others
-//	Backfills   the next runs of backfills
-//	Actions     the actions of operators
-//	Control     Actions, the control state that replicas obey, and the audit log
-//	AuditChain  the hash chain of the audit log
-//	History     runs, jobs, replicas and locks, as pages and commands show them
-//	Contention  which jobs waited for which, and for how long
-//	JobProgress the state that a job saves for its next run, and its previous success
-//	Marked      values that change when data changes, so that open pages know when to load again
-//	Watching    output of runs that are being watched
+// # Rules for all methods
 //
-// Packages that use a store ask for the methods that they call, as jobs/explain and jobs/operations
-// do.
+//   - Every method may be called concurrently.
+//   - If the store cannot be reached, a method returns an error that wraps [ErrUnavailable]. Then
+//     it is unknown whether the call had an effect.
+//   - The store decides by its own clock. It uses times of replicas only where a comment says so.
+//   - A list of requests, notes, checks, firings or names has at most [MaxBatch] elements, unless
+//     the comment of its method says otherwise.
+//   - In a filter, zero fields do not filter. A Limit is 1 to [MaxBatch], and 0 means 100.
 //
-// These interfaces are not part of [Store]: [RunStore] (fenced transactions of runs), [TestRuns]
-// (runs of tests), [Outbox] (webhooks), [LoginAttempts] (failed sign-ins), [SignOuts],
-// [AuditWriter] (events in the audit log), [Tokens] (fencing tokens after a restore), and
-// [Restarts] (of memcached).
+// # Words
 //
-// Every method may be called concurrently. If the store cannot be reached, a method returns an
-// error that wraps [ErrUnavailable]. The caller then does not know whether the store has executed
-// the call. Batches have at most [MaxBatch] requests.
+// docs/glossary.md explains all words. These are the most frequent:
 //
-// A store decides by its own clock, never by the clocks of replicas. It grants a claim with a start
-// and checks it in every fenced transaction. The full text of the protocol is in jobs/postgres.
-//
-// internal/test/jobstest checks the contract. Every store passes it.
+//   - A firing is a job at one scheduled time, in the whole cluster. A run is one execution of a
+//     firing. It has one or more attempts.
+//   - A session is the record that a replica is alive. It ends, or expires without heartbeats.
+//   - A claim is the row that gives a run its right to commit. Its number is the fencing token.
+//     Grants are the resources that a claim holds.
+//   - A fenced transaction first checks that the claim exists. A run without its claim is
+//     superseded: it can commit nothing more.
+//   - A waiter is a run that waits for a resource. Its blocker is the holder or the older waiter
+//     for which it waits.
+//   - A sweep ends expired sessions, records their runs as lost, and deletes their claims.
+//   - To adopt a run is to take over a waiting run that no live session handles.
+//   - A definition is one version of a job. Only replicas with the active definition fire the job.
+//   - The misfire cursor of a job is the time up to which the store has decided on all its
+//     scheduled times.
+//   - A mark is a text that changes when the data of its topic change.
 package storage

@@ -13,8 +13,7 @@ const (
 	MaxResult = attempt.MaxResult // of the run's result
 )
 
-// MaxFinishBytes is the maximum text of all requests of one call of Finish, in bytes. It does not
-// limit a call with a single request.
+// MaxFinishBytes is the maximum text of several requests of Finish together, in bytes.
 const MaxFinishBytes = 8 << 20
 
 // text returns the bytes of text in the request.

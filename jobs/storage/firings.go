@@ -13,8 +13,7 @@ import (
 
 // Firings starts and ends runs.
 type Firings interface {
-	// Start decides on the requests in their order. Each request is for another run, and there are
-	// at most MaxBatch.
+	// Start decides on the requests in their order. Each request is for another run.
 	Start(ctx context.Context, session uuid.UUID, requests []StartRequest) ([]StartResult, error)
 	// Note writes notes. It leaves out a note in two cases: its firing has another run, or another
 	// definition is active. It reports which notes were written, by this or an earlier call. It
@@ -22,18 +21,17 @@ type Firings interface {
 	Note(ctx context.Context, session uuid.UUID, notes []Note) ([]bool, error)
 	// Finish ends attempts, and deletes their claims. It reports for each request whether the
 	// attempt has ended in the given state, by this or an earlier call. False means that the run
-	// was superseded. An expired session may still finish attempts whose claims exist.
+	// was superseded. An expired session may still finish attempts.
 	//
 	//   - If the state is Waiting, the run gets the next attempt number.
 	//   - If the state is Lost, the run is recovered as by Sweep.
 	//
-	// A call has at most MaxBatch requests, and at most MaxFinishBytes of text. A larger call does
-	// nothing and returns an error that wraps jobs.ErrTooLarge.
+	// If the requests exceed MaxFinishBytes, Finish does nothing and returns an error that wraps
+	// jobs.ErrTooLarge.
 	Finish(ctx context.Context, requests []FinishRequest) ([]bool, error)
 }
 
-// Firing is a job at one scheduled time in the whole cluster. Each run of a trigger or backfill is
-// a firing of its own.
+// Firing is a job at one scheduled time. Each run of a trigger or backfill is a firing of its own.
 type Firing struct {
 	Job         string
 	ScheduledAt time.Time // whole microseconds, UTC
@@ -59,8 +57,8 @@ type StartRequest struct {
 	Requests []locking.Request
 	// when the firing began to wait, by cluster time; decides which waiter is older
 	WaitSince time.Time
-	// Reserve is how long younger waiters cannot pass the run if it must wait (see
-	// locking.Reserve). Waiters for the same job or the same group never pass it.
+	// Reserve is how long younger waiters cannot pass the run if it must wait: see locking.Reserve.
+	// Waiters for the same job or the same group never pass it.
 	Reserve time.Duration
 }
 

@@ -52,9 +52,9 @@ type Quarter struct {
 // QuarterOf returns the beginning of the quarter that contains the time, in UTC.
 func QuarterOf(t time.Time) time.Time { return t.UTC().Truncate(QuarterLength) }
 
-// Delays counts runs by start delay. The start delay is the time from the scheduled time of a run,
-// or the creation of a run of a backfill, to the start of its first attempt. Bucket i counts the
-// delays from DelayBounds()[i-1] to less than DelayBounds()[i]. The last bucket has no upper bound.
+// Delays counts runs by start delay: the time from the scheduled time of a run to the start of its
+// first attempt. For a run of a backfill it counts from its creation. Bucket i counts delays of
+// less than DelayBounds()[i] that are in no earlier bucket. The last bucket has no upper bound.
 type Delays [16]int
 
 // DelayBounds returns the upper bounds of the buckets of Delays.

@@ -89,7 +89,7 @@ type ReplicaView struct {
 	Databases []DatabaseState `json:"databases,omitempty"`
 }
 
-// RunFilter narrows a list of runs. Zero fields do not filter.
+// RunFilter narrows a list of runs.
 type RunFilter struct {
 	Job string
 	// JobPrefix selects runs of known jobs whose names begin with it.
@@ -112,7 +112,7 @@ type RunFilter struct {
 	// After selects runs created after this position, for the previous page. The page has the
 	// oldest Limit of them.
 	After *RunCursor
-	Limit int // 1 to MaxBatch; 0 means 100
+	Limit int
 }
 
 // SetJobs sets Job to a name, or JobPrefix to the text before a star at the end.
@@ -155,5 +155,4 @@ type FiringView struct {
 	Manual []Record
 }
 
-// MaxManual is the limit of FiringView.Manual.
 const MaxManual = 20

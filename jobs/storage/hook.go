@@ -55,14 +55,14 @@ type Undelivered struct {
 	Error     string     `json:"error"` // of the last try
 }
 
-// UndeliveredFilter narrows a list of deliveries. Zero fields do not filter.
+// UndeliveredFilter narrows a list of deliveries.
 type UndeliveredFilter struct {
 	Webhook string // its name
 	Run     uuid.UUID
 	GivenUp bool // only those that were given up
 	// as in RunFilter, by CreatedAt and ID
 	Before, After *RunCursor
-	Limit         int // 1 to MaxBatch; 0 means 100
+	Limit         int
 }
 
 // Check returns a *BadInputError if the filter is invalid.

@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// JobFilter narrows a list of jobs. Zero fields do not filter.
+// JobFilter narrows a list of jobs.
 type JobFilter struct {
-	Names  []string // only these jobs, at most MaxBatch
+	Names  []string // only these jobs
 	Text   string   // part of the name or the description; ignores case
 	Group  string
 	Source Source
@@ -23,7 +23,7 @@ type JobFilter struct {
 	Paused *bool
 	After  string // the page after this name
 	Before string // the page before this name; with After: between both
-	Limit  int    // 1 to MaxBatch; 0 means 100
+	Limit  int
 }
 
 // PageSize returns the size of a page for a limit: 100 for 0, and at most MaxBatch.
@@ -82,7 +82,6 @@ type Listings interface {
 	// of jobs.
 	Resources(ctx context.Context) ([]locking.Resource, error)
 	// Outcomes returns the last n runs of each job, the youngest first, without runs of backfills.
-	// There are at most MaxBatch names.
 	Outcomes(ctx context.Context, names []string, n int) (map[string][]Outcome, error)
 	// EndCounts counts the ended runs that did not succeed. It considers only runs that were
 	// created at the time since or later.
@@ -92,7 +91,7 @@ type Listings interface {
 	// FiringRuns returns the runs of a firing, sorted by Recovery. It ignores the fields Recovery
 	// and KeyActor of the argument.
 	FiringRuns(ctx context.Context, f Firing) ([]Record, error)
-	// RunsBetween returns at most limit runs without output, sorted by id. The argument first is
-	// the smallest id, and last is the largest one. The argument limit is 1 to MaxBatch.
+	// RunsBetween returns runs whose ids are from first to last, both included. It returns at most
+	// limit runs, 1 to MaxBatch, sorted by id, without output.
 	RunsBetween(ctx context.Context, first, last uuid.UUID, limit int) ([]Record, error)
 }

@@ -20,8 +20,7 @@ func Topics() []Topic {
 	return []Topic{TopicRuns, TopicLocks, TopicJobs, TopicReplicas, TopicAudit, TopicWebhooks}
 }
 
-// Marks holds a mark for each topic. A mark is a text that changes when the data of its topic
-// change. All replicas read the same marks.
+// Marks holds a mark for each topic. All replicas read the same marks.
 type Marks map[Topic]string
 
 // Marked returns marks.

@@ -7,8 +7,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Pause prevents scheduled firings and backfills of its target from starting runs. Running runs
-// continue, and get their further attempts.
+// Pause prevents scheduled firings and backfills of its target from starting runs. It does not
+// prevent further attempts.
 type Pause struct {
 	ID        uuid.UUID  `json:"id"`
 	Target    Target     `json:"target"`

@@ -49,8 +49,7 @@ type Record struct {
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// Took returns the time of all attempts, without the waits between them. It returns false if the
-// run has not started or not ended.
+// Took returns the time of all attempts, as Outcome.Took does.
 func (r Record) Took() (time.Duration, bool) {
 	return executedIn(r.StartedAt, r.FinishedAt, r.RetryWaits)
 }

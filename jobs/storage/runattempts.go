@@ -42,7 +42,8 @@ type RunAttempt struct {
 	Output     string     `json:"output,omitempty"` // only if one attempt is read
 }
 
-// Took returns the time from start to end, or false if the attempt has not started or not ended.
+// Took returns the time from start to end. It returns false if the attempt has not started or not
+// ended.
 func (a RunAttempt) Took() (time.Duration, bool) {
 	if a.StartedAt == nil || a.FinishedAt == nil {
 		return 0, false

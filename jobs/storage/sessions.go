@@ -22,9 +22,9 @@ type Sessions interface {
 	End(ctx context.Context, session uuid.UUID) error
 	// LiveSessions implements locking.Sessions.
 	LiveSessions(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error)
-	// Register adds definitions to the session, each of another job. A definition replaces that of
-	// the same job. Register returns the version of each definition by name, or ErrSessionLost if
-	// the session is not live. It may use one transaction for each MaxBatch definitions.
+	// Register adds any number of definitions to the session, each of another job. A definition
+	// replaces that of the same job. Register returns the version of each definition by name, or
+	// ErrSessionLost if the session is not live. It may use several transactions.
 	//
 	// The store identifies a definition by its name and hash. It gives a new one the next version
 	// of the job, for good. A definition with only another description keeps its version. See
@@ -34,8 +34,8 @@ type Sessions interface {
 	// moves to the present.
 	Register(ctx context.Context, session uuid.UUID, definitions []Definition) (map[string]int64,
 		error)
-	// Withdraw removes the definitions of the jobs from the session, and sets the Table of the
-	// session. It may use several transactions. It does nothing if the session has ended.
+	// Withdraw removes the definitions of any number of jobs from the session, and sets the Table
+	// of the session. It may use several transactions. It does nothing if the session has ended.
 	Withdraw(ctx context.Context, session uuid.UUID, table string, jobs []string) error
 	// Versions returns the active definition of every job, by name.
 	Versions(ctx context.Context) (map[string]ActiveDefinition, error)

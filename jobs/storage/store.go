@@ -11,7 +11,7 @@ import (
 
 // Errors of stores.
 var (
-	// ErrSessionLost says that the session has ended or expired. The replica must open a new one.
+	// ErrSessionLost says that the session has ended or expired.
 	ErrSessionLost = locking.ErrSessionLost
 	// ErrUnavailable says that the store did not answer.
 	ErrUnavailable = errors.New("store is unavailable")
@@ -21,7 +21,7 @@ var (
 	ErrRowHeld = fmt.Errorf("%w: an open transaction holds a row", ErrUnavailable)
 	// ErrNotFound says that the store has no such job, run or other object.
 	ErrNotFound = errors.New("not found")
-	// ErrSuperseded says that the claim of the run is gone. The run can commit nothing more.
+	// ErrSuperseded says that the claim of the run is gone.
 	ErrSuperseded = locking.ErrSuperseded
 	// ErrCommitted says that an earlier attempt or run of the firing has committed the work in
 	// another database: see fence.ErrCommitted. An attempt whose handler returns it has succeeded.
@@ -34,9 +34,8 @@ const MaxBatch = 1000
 // Store holds the sessions, firings and history of a cluster. It decides which runs start and
 // commit.
 //
-// Each call is one transaction, unless its comment says otherwise. A call that returned an error
-// may have taken effect. The caller may repeat it with the same arguments. For an action this needs
-// a key: see Action.Key.
+// Each call is one transaction, unless its comment says otherwise. The caller may repeat a call
+// that returned an error. An action then needs its key: see Action.Key.
 type Store interface {
 	Sessions
 	Firings

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Upkeep is work that any replica may do for the cluster.
+// Upkeep is work that any replica may do.
 type Upkeep interface {
 	// Sweep does this:
 	//
@@ -35,10 +35,10 @@ type Upkeep interface {
 	// An adopted run keeps its position among the waiters. Other runs queue behind it after its
 	// next Start. Later runs of the same job queue behind a triggered run even before that.
 	Adopt(ctx context.Context, session uuid.UUID, a Adoption) ([]Record, error)
-	// CheckMisfires executes at most MaxBatch checks, each of another job, in one transaction. It
-	// calls find with each job and its cursor, writes the records that find returns, and moves the
-	// cursors. It returns the new cursors by job, and leaves out jobs with another active version.
-	// It returns nil if another replica is checking.
+	// CheckMisfires executes checks, each of another job, in one transaction. It calls find with
+	// each job and its cursor, writes the records that find returns, and moves the cursors. It
+	// returns the new cursors by job. It leaves out jobs with another active version. It returns
+	// nil if another replica is checking.
 	CheckMisfires(ctx context.Context, checks []MisfireCheck,
 		find func(job string, c Cursor) []Misfired) (map[string]time.Time, error)
 	// Revoke deletes a claim that its replica does not know, and ends the run in the given state.
@@ -49,14 +49,15 @@ type Upkeep interface {
 	//
 	//   - ended runs with their data
 	//   - entries of the audit log, ended pauses, ended backfills, and quarters of Histogram
+	//   - finished waits, and restarts of memcached
 	//   - definitions that no replica has, except the newest one of each job
-	//   - expired failed sign-ins
+	//   - expired failed sign-ins, whatever Keep is
 	//
 	// It keeps these runs:
 	//
 	//   - the last ended run of each job
 	//   - runs with open deliveries
-	//   - runs that a misfire check, or a dependent, may still need
+	//   - runs that a misfire check or a dependent may still need
 	Prune(ctx context.Context, session uuid.UUID, r PruneRequest) (Pruned, error)
 }
 
@@ -65,13 +66,13 @@ type Swept struct {
 	Sessions []string // replicas whose sessions were ended
 	Lost     []LostRun
 	Released []locking.Released // locks of programs, which have no runs
-	// database connections that were ended because they held a dead session's claim
+	// connections that were ended because they held a claim of a dead session
 	Ended int
 	// time until the next live session expires; 0: none is live
 	NextExpiry time.Duration
 }
 
-// LostRun is a run that became lost, with the requests that its claim held.
+// LostRun is a lost run, with the requests that its claim held.
 type LostRun struct {
 	Record
 	Held []locking.Request

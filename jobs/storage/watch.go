@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// WatchLasts is how long a run stays watched after a call of Watch.
+	// WatchLasts is how long a run stays watched after a call of Watch. A new call may do nothing
+	// while half of it is left.
 	WatchLasts = 15 * time.Second
 	// MaxWatchedOutput is how many bytes of the output of a running run are stored: the last ones.
 	MaxWatchedOutput = 16 << 10
@@ -25,7 +26,7 @@ type Output struct {
 // is stored only at their end.
 type Watching interface {
 	// Watch marks a running run as watched for WatchLasts. Its replica learns of it through
-	// ControlState. If at least half of WatchLasts is left of an earlier call, Watch does nothing.
+	// ControlState.
 	Watch(ctx context.Context, run uuid.UUID) error
 	// SaveOutput replaces the output of runs. It leaves out runs whose claims are gone or are being
 	// deleted.
