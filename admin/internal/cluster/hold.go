@@ -14,18 +14,23 @@ const (
 	settleTime = 10 * time.Second
 )
 
-// AppearsAfter returns how long a problem of the kind must last until the status shows it. It is 0
-// for kinds that are urgent, or whose rules already require that the problem has lasted.
-func (k Kind) AppearsAfter() time.Duration {
-	switch k {
-	case KindNotReady, KindClock, KindDrift, KindMemcached, KindDatabase:
+// appearsAfter returns how long the problem must last until the status shows it. It is 0 for kinds
+// that are urgent, for kinds whose rules already require that the problem has lasted, and for past
+// events, which do not last.
+func (p Problem) appearsAfter() time.Duration {
+	switch p.Kind {
+	case KindNotReady, KindClock, KindDrift, KindDatabase:
 		return settleTime
+	case KindMemcached:
+		if p.aspect != aspectEvents {
+			return settleTime
+		}
 	}
 	return 0
 }
 
 // Hold decides which problems the status shows. It hides a problem that has not lasted for
-// AppearsAfter, and keeps a problem for HoldTime after its end. A problem has lasted since its time
+// appearsAfter, and keeps a problem for HoldTime after its end. A problem has lasted since its time
 // Since, or else since the previous status did not find it. Without a previous status, a problem
 // without that time is shown at once. Hold is safe for concurrent use. The zero value is ready.
 type Hold struct {
@@ -100,7 +105,7 @@ func (h *Hold) find(key problemKey, p Problem, now time.Time) *heldProblem {
 
 // settled reports whether an active problem has lasted long enough, or was shown before.
 func (p *heldProblem) settled(now, storeNow time.Time) bool {
-	after, lasted := p.Kind.AppearsAfter(), now.Sub(p.began)
+	after, lasted := p.appearsAfter(), now.Sub(p.began)
 	if p.Since != nil {
 		lasted = storeNow.Sub(*p.Since)
 	}

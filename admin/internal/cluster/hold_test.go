@@ -85,7 +85,7 @@ func checkHeld(t *testing.T, kind Kind, change func(*Evidence), past string) {
 		}
 	}
 	check("before it", read(healthyEvidence()), false)
-	if after := kind.AppearsAfter(); after > 0 {
+	if after := (Problem{Kind: kind}).appearsAfter(); after > 0 {
 		time.Sleep(after - time.Millisecond)
 		check("just before it appears", read(changed), false)
 		time.Sleep(time.Millisecond)
@@ -109,6 +109,22 @@ func checkHeld(t *testing.T, kind Kind, change func(*Evidence), past string) {
 	check("just before it disappears", read(healthyEvidence()), true)
 	time.Sleep(time.Millisecond)
 	check("after it", read(healthyEvidence()), false)
+}
+
+// TestLostLocksAreShownAtOnce checks that a past event of memcached need not last.
+func TestLostLocksAreShownAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hold Hold
+		hold.status(healthyEvidence())
+		time.Sleep(time.Second)
+		e := healthyEvidence()
+		e.Memcached.Servers[0].Events = []memcached.Event{
+			{Kind: memcached.EventRestarted, At: e.Now}}
+		got := hold.status(e).Of(KindMemcached)
+		if len(got) != 1 || got[0].Text != "memcached m:1 restarted and lost its locks." {
+			t.Errorf("got %+v, want the restart", got)
+		}
+	})
 }
 
 // TestHoldWithoutEarlierStatuses checks that a problem is shown at once, or not at all, if nobody
