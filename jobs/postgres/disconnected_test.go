@@ -338,6 +338,9 @@ func (s *harness) neverDisconnected(through string) {
 	gone.Close()
 	s.exec(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 		WHERE datname = current_database() AND application_name IN ('pooled', 'gone')`)
+	// Until the backends have ended, the pooler may lend one of them once more.
+	s.await("the backends end", `SELECT NOT EXISTS (SELECT FROM pg_stat_activity
+		WHERE datname = current_database() AND application_name IN ('pooled', 'gone'))`)
 	s.search(direct, other, nil, nil, nil)
 	s.search(pooled, session, nil, nil, nil)
 	for _, id := range []uuid.UUID{session, dead} {
