@@ -47,17 +47,14 @@ func TestFencedJob(t *testing.T) {
 	}
 	for path, want := range map[string]string{"/api/v1/status": `"kind":"database"`,
 		"/metrics": `holdfast_database_up{database="warehouse"} 0`} {
-		response, err := http.Get("http://" + replica.AdminAddr() + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(response.Body)
-		if err := errors.Join(err, response.Body.Close()); err != nil {
-			t.Fatal(err)
-		}
-		if compact := strings.ReplaceAll(string(text), `": "`, `":"`); !strings.Contains(compact,
-			want) {
-			t.Errorf("got %s from %s, want %s", text, path, want)
+		text := ""
+		// The status shows a database that is not available after 10 s.
+		for end := time.Now().Add(30 * time.Second); !strings.Contains(text, want); {
+			if time.Now().After(end) {
+				t.Fatalf("got %s from %s, want %s", text, path, want)
+			}
+			time.Sleep(50 * time.Millisecond)
+			text = strings.ReplaceAll(fetch(t, "http://"+replica.AdminAddr()+path), `": "`, `":"`)
 		}
 	}
 	database, err := app.OpenJobDatabase(t.Context(), config, "warehouse", nil, zerolog.Nop())
@@ -82,6 +79,20 @@ func TestFencedJob(t *testing.T) {
 		t.Errorf("got the name %s with token %d, %v, want that of the run, %d", name, token, err,
 			run.Token)
 	}
+}
+
+// fetch returns the answer to a GET request.
+func fetch(t *testing.T, url string) string {
+	t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(response.Body)
+	if err := errors.Join(err, response.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // newWarehouse returns a PostgreSQL database with a table rollup, and a connection to it.
