@@ -85,8 +85,9 @@
 //
 // Each replica frees the locks of expired sessions. This takes at most a third of a TTL after the
 // expiry by the clock of the store. A process that dies before the grant leaves an advisory lock
-// without a claim. So Run asks the grants which sessions in the way are alive, at most every two
-// seconds. The Locker removes the advisory locks of dead sessions.
+// without a claim. So Run asks the grants which sessions are alive among the holders of advisory
+// locks that it waits for, at most every two seconds. The Locker removes the advisory locks of dead
+// sessions.
 //
 // A lost reply leaves nothing behind. If a heartbeat returns a claim or position that this process
 // does not know, the Locker gives it back.
