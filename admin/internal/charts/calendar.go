@@ -141,7 +141,7 @@ func newCalendarDay(job string, from time.Time, tally DayTally) CalendarDay {
 	case failed > 0:
 		day.Class, day.Mark, day.Word = "bad", fmt.Sprintf("×%d", failed), "failed"
 	case skipped > 0:
-		day.Class, day.Mark, day.Word = "warn", fmt.Sprintf("–%d", skipped), "skipped"
+		day.Class, day.Mark, day.Word = "warn", fmt.Sprintf("–\u00a0%d", skipped), "skipped"
 	case runs > 0:
 		day.Class, day.Mark, day.Word = "good", fmt.Sprint(runs), "ok"
 	default:

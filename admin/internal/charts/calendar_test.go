@@ -48,9 +48,9 @@ func TestCalendar(t *testing.T) {
 		day    CalendarDay
 	}{
 		{1, CalendarDay{Class: "unknown", Title: "2026-03-01: not counted", Month: "Mar", Path: "2026-02-28T23:00:00Z"}},
-		{6, CalendarDay{Class: "unknown", Mark: "–1+", Word: "skipped", Title: "2026-03-06: 2 runs, 0 failed, 1 skipped, without the oldest runs of the day", Path: "2026-03-06T00:00:00Z"}},
+		{6, CalendarDay{Class: "unknown", Mark: "–\u00a01+", Word: "skipped", Title: "2026-03-06: 2 runs, 0 failed, 1 skipped, without the oldest runs of the day", Path: "2026-03-06T00:00:00Z"}},
 		{7, CalendarDay{Class: "good", Mark: "2", Word: "ok", Title: "2026-03-07: 2 runs, 0 failed, 0 skipped", Path: "2026-03-07T00:00:00Z"}},
-		{8, CalendarDay{Class: "warn many", Mark: "–3", Word: "skipped", Title: "2026-03-08: 3 runs, 0 failed, 3 skipped", Path: "2026-03-08T01:00:00Z"}},
+		{8, CalendarDay{Class: "warn many", Mark: "–\u00a03", Word: "skipped", Title: "2026-03-08: 3 runs, 0 failed, 3 skipped", Path: "2026-03-08T01:00:00Z"}},
 		{9, CalendarDay{Class: "none", Title: "2026-03-09: no runs", Path: "2026-03-08T23:00:00Z"}},
 		{28, CalendarDay{Class: "bad", Mark: "×2", Word: "failed", Title: "2026-03-28: 4 runs, 2 failed, 1 skipped", Path: "2026-03-28T01:00:00Z"}},
 		{29, CalendarDay{Class: "bad many", Mark: "×3", Word: "failed", Title: "2026-03-29: 3 runs, 3 failed, 0 skipped", Path: "2026-03-29T01:00:00Z"}},
