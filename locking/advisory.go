@@ -1,12 +1,12 @@
 package locking
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -44,15 +44,41 @@ type content struct {
 
 // encode returns the value to store. Owner fields are free text. encode cuts and
 // cleans them, so that the value stays small and readable.
-func (c content) encode() ([]byte, error) {
-	c.Owner = c.Owner.cleaned()
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(c); err != nil {
-		return nil, fmt.Errorf("value of a lock: %w", err)
+//
+// The value is JSON. encoding/json would take several times as long, for each name of each try.
+func (c content) encode() []byte {
+	owner := c.Owner.cleaned()
+	out := appendText(append(make([]byte, 0, 320), `{"nonce":`...), c.Nonce)
+	out = appendText(append(out, `,"resource":`...), c.Resource)
+	if c.Lock != "" {
+		out = appendText(append(out, `,"lock_id":`...), c.Lock)
 	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+	if c.Session != uuid.Nil {
+		out = appendText(append(out, `,"session":`...), c.Session.String())
+	}
+	out = appendText(append(out, `,"replica":`...), owner.Replica)
+	out = appendText(append(out, `,"job":`...), owner.Job)
+	out = appendText(append(out, `,"run_id":`...), owner.Run)
+	if !c.Since.IsZero() {
+		out = append(c.Since.AppendFormat(append(out, `,"since":"`...), time.RFC3339Nano), '"')
+	}
+	return append(out, '}')
+}
+
+// appendText appends the text as a string of JSON. Bytes that are not UTF-8 become U+FFFD.
+func appendText(out []byte, text string) []byte {
+	out = append(out, '"')
+	for _, r := range text {
+		switch {
+		case r == '"' || r == '\\':
+			out = append(out, '\\', byte(r))
+		case r < ' ':
+			out = fmt.Appendf(out, `\u%04x`, r)
+		default:
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return append(out, '"')
 }
 
 // decode reads a value. It returns false for a value that this package did not write
@@ -63,6 +89,32 @@ func decode(value []byte, resource string) (content, bool) {
 		return content{}, false
 	}
 	return c, true
+}
+
+// decodedValues are values that were decoded, with their contents. Waiters look at the value of a
+// held lock again and again. It may be used concurrently.
+type decodedValues struct {
+	mu       sync.Mutex
+	contents map[string]content
+}
+
+const mostDecoded = 1024 // values of at most 4 KiB
+
+// decode is the function decode.
+func (d *decodedValues) decode(value []byte, resource string) (content, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if c, ok := d.contents[string(value)]; ok {
+		return c, c.Resource == resource
+	}
+	c, ok := decode(value, resource)
+	if ok {
+		if d.contents == nil || len(d.contents) >= mostDecoded {
+			d.contents = map[string]content{}
+		}
+		d.contents[string(value)] = c
+	}
+	return c, ok
 }
 
 // cleaned returns an owner that every store accepts and every reader can show.

@@ -44,9 +44,9 @@ func TestValuesRoundTripAndStaySmall(t *testing.T) {
 				Job: strings.Repeat(rapid.String().Draw(t, "job"), 50), Run: "r"},
 			Since: time.Unix(1_700_000_000, 123_456_789).UTC(),
 		}}
-		value, err := c.encode()
-		if err != nil || len(value) > 4096 {
-			t.Fatalf("%d bytes, %v", len(value), err)
+		value := c.encode()
+		if len(value) > 4096 {
+			t.Fatalf("%d bytes", len(value))
 		}
 		got, ok := decode(value, resource.Key())
 		if !ok || got.Nonce != c.Nonce || got.Run != "r" || !got.Since.Equal(c.Since) {

@@ -156,11 +156,7 @@ func (a *attempt) enter(ctx context.Context, sent time.Time, decided bool) ([]he
 	for i, added := range a.addChecked(ctx, as, a.resources) {
 		e := held{advisoryLock: added.advisoryLock}
 		if added.err != nil {
-			var err error
-			if e.advisoryLock, err = a.newAdvisory(as, a.resources[i]); err != nil {
-				continue // the value cannot be encoded, now or later
-			}
-			e.absent = true
+			e.advisoryLock, e.absent = a.newAdvisory(as, a.resources[i]), true
 		}
 		if refused == nil && errors.Is(added.err, ErrHeld) {
 			refused = added.err

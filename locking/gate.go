@@ -100,11 +100,8 @@ type gate struct {
 func (g *gate) try(ctx context.Context) (won, sure bool, err error) {
 	nonce := g.locker.nonces.draw()
 	g.locker.nonces.drop(nonce) // gates have no strays
-	value, err := content{Nonce: nonce, Resource: g.name,
+	value := content{Nonce: nonce, Resource: g.name,
 		Holder: Holder{Since: time.Now().UTC()}}.encode()
-	if err != nil {
-		return false, true, err
-	}
 	err = g.locker.backend.Add(ctx, g.key, value, g.ttl)
 	switch {
 	case err == nil:

@@ -55,6 +55,7 @@ type Locker struct {
 	options Options
 
 	nonces   *nonces
+	decoded  decodedValues
 	strays   strays
 	owners   *owners
 	breakers breaker.Servers // of the backend, used with Options.Restore
@@ -251,12 +252,7 @@ func (l *Locker) addEach(ctx context.Context, as content, resources []Resource) 
 func (l *Locker) addOnce(ctx context.Context, as content, additions []*addition) []*addition {
 	items := make([]Item, 0, len(additions))
 	for _, a := range additions {
-		if a.advisoryLock, a.err = l.newAdvisory(as, a.resource); a.err != nil {
-			for _, other := range additions {
-				other.err = a.err // the content is that of all
-			}
-			return nil
-		}
+		a.advisoryLock, a.err = l.newAdvisory(as, a.resource), nil // of this try
 		items = append(items, Item{Key: a.key, Value: a.value})
 	}
 	var again []*addition
@@ -313,7 +309,7 @@ func (l *Locker) judge(ctx context.Context, e advisoryLock, added Added) (again 
 // read returns the holder in an advisory lock's value, and whether the advisory lock
 // is an orphan.
 func (l *Locker) read(resource Resource, value []byte) (held Holder, orphan bool) {
-	c, ok := decode(value, resource.Key())
+	c, ok := l.decoded.decode(value, resource.Key())
 	if !ok {
 		return Holder{}, false
 	}
@@ -327,14 +323,13 @@ func (l *Locker) isOrphan(c content) bool {
 }
 
 // newAdvisory returns the advisory lock to store for one attempt at one resource.
-func (l *Locker) newAdvisory(as content, resource Resource) (advisoryLock, error) {
+func (l *Locker) newAdvisory(as content, resource Resource) advisoryLock {
 	name := resource.Key()
 	e := advisoryLock{resource: resource, nonce: l.nonces.draw()}
 	e.key = keyOf(l.options.Namespace, name)
 	as.Nonce, as.Resource = e.nonce, name
-	var err error
-	e.value, err = as.encode()
-	return e, err
+	e.value = as.encode()
+	return e
 }
 
 // giveUp marks an attempt's advisory lock as a stray. With maybeThere it may exist,
