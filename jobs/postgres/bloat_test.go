@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // A transaction that stays open retains all deleted rows in tables and indexes. A lock on a name
@@ -88,6 +89,37 @@ func TestFloorsAreRaisedRarely(t *testing.T) {
 	}
 	if blocker := s.refused(s.b, session, lockRequest(t, "path:a")); blocker.Waiting {
 		t.Errorf("refused by %+v", blocker)
+	}
+}
+
+// Starts of new firings raise floors too, but not above the token of a run that still holds.
+func TestNewFiringsRaiseFloors(t *testing.T) {
+	s := newHarness(t)
+	session := s.session(s.a, "a")
+	floor := func(table string) int64 {
+		return query[int64](s, "SELECT coalesce(max(floor), 0) FROM holdfast.fences "+
+			"WHERE resource = $1", "table:public/"+table)
+	}
+	reader := request(t, "reader", "sales")
+	reader.Requests[0].Mode = locking.Shared
+	held := s.granted(s.a, session, reader)
+	starts := 0
+	for ; floor("orders") == 0; starts++ {
+		if starts == 1000 { // each start raises it with a probability of 1/raiseOdds
+			t.Fatal("no floor was raised by 1,000 starts")
+		}
+		s.exec("SELECT nextval('holdfast.tokens') FROM generate_series(1, 1500)")
+		r := request(t, "job", "orders", "sales")
+		r.Firing.ScheduledAt = testScheduledAt.Add(time.Duration(starts) * time.Minute)
+		r.Requests[1].Mode = locking.Shared
+		run := s.granted(s.a, session, r)
+		if floor := floor("orders"); floor > int64(run.Token) {
+			t.Fatalf("floor %d above the token %d of a holder", floor, run.Token)
+		}
+		s.finished(s.a, run)
+	}
+	if floor := floor("sales"); floor > int64(held.Token) {
+		t.Errorf("floor %d above the token %d of a run that still holds", floor, held.Token)
 	}
 }
 

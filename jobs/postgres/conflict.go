@@ -176,4 +176,12 @@ floors AS (
         JOIN probe p USING (run) WHERE p.own AND g.token > p.floor + 1000))
         AND f.resource = r.name COLLATE "C" AND f.floor + 1000 < r.floor
 )`
+
+	// raiseOwnFloors raises the floors of names whose fences the transaction has locked, as
+	// raiseFloors does.
+	raiseOwnFloors = `
+UPDATE holdfast.fences f SET floor = (` + firstGrant + `)
+WHERE f.resource = ANY($1) AND f.floor + 1000 < (` + firstGrant + `)`
+	firstGrant = `
+    SELECT min(g.token) FROM holdfast.grants g WHERE g.resource = f.resource AND g.token >= f.floor`
 )

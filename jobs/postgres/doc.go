@@ -32,9 +32,13 @@
 // # Starts
 //
 // Most firings are new, and nothing refuses them. One statement (startNew) inserts such a run as
-// running, with its claim and grants. Other requests take several statements, which insert the run
-// as waiting and then update it to running. If startNew leaves a new request undecided, the caller
-// sends it again.
+// running, with its claim and grants. It leaves a request undecided if any grant or want might
+// refuse it, and the caller sends the request again. Such requests take several statements, which
+// insert the run as waiting and then update it to running.
+//
+// If two replicas insert runs of one firing at the same time, startNew fails with a unique
+// violation. The start is then sent again with a statement that leaves out the firing
+// (startNewBeside).
 //
 // A start is one implicit transaction, sent in one round trip. If the replica freezes afterwards,
 // PostgreSQL still commits the transaction and releases its locks. A failed start leaves nothing

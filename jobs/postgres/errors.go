@@ -67,6 +67,9 @@ func wrapLocks(what string, err error) error {
 	return wrapAs(locking.ErrUnavailable, what, err)
 }
 
+// uniqueViolation is the SQLSTATE of a key that another row has.
+const uniqueViolation = "23505"
+
 // divisionByZero is the SQLSTATE of a statement that fails on purpose, so that the whole
 // transaction has no effect.
 const divisionByZero = "22012"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -16,6 +17,7 @@ import (
 const (
 	lockClaims = `SELECT FROM holdfast.claims WHERE token = ANY($1) ORDER BY token FOR UPDATE`
 
+	// finishRuns ends runs, or only their attempts, whose claims exist. It returns the ended ones.
 	finishRuns = `
 WITH ended AS (
     SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[],
@@ -46,8 +48,9 @@ WITH ended AS (
             ELSE r.retry_waits END
     FROM ended e JOIN gone USING (token) WHERE r.id = ANY($2) AND r.id = e.run
         AND r.state = 'running'
-    RETURNING r.id, r.job, r.state, r.created_at, r.scheduled_at, r.started_at, r.backfill
-)` + noteEnded
+    RETURNING r.id, r.job, r.state, r.token, r.created_at, r.scheduled_at, r.started_at, r.backfill
+)` + noteEnded + `
+SELECT id, state, token FROM changed`
 
 	// noteEnded does what the database triggers of the table runs would do, for the ended runs in
 	// changed. The statement sets runs.batched, so that they do not.
@@ -58,19 +61,21 @@ WITH ended AS (
         SELECT s.webhook FROM holdfast.subscriptions s
         WHERE s.job = c.job AND s.state = c.state COLLATE "C" AND s.version = (
             SELECT abs(j.version) FROM holdfast.jobs j WHERE j.name = c.job) OFFSET 0) s
-    WHERE c.state NOT IN ('waiting', 'running')
-)
-INSERT INTO holdfast.tally_changes (quarter, state, delay, runs)
-SELECT holdfast.quarter(created_at), state,
-    holdfast.delay(CASE WHEN backfill IS NULL THEN scheduled_at ELSE created_at END, started_at),
-    count(*)
-FROM changed WHERE state NOT IN ('waiting', 'running') GROUP BY 1, 2, 3`
+    WHERE c.state NOT IN ('waiting', 'running') AND EXISTS (
+        SELECT FROM holdfast.subscriptions WHERE job > '')
+), tallied AS (
+    INSERT INTO holdfast.tally_changes (quarter, state, delay, runs)
+    SELECT holdfast.quarter(created_at), state, holdfast.delay(
+        CASE WHEN backfill IS NULL THEN scheduled_at ELSE created_at END, started_at), count(*)
+    FROM changed WHERE state NOT IN ('waiting', 'running') GROUP BY 1, 2, 3
+)`
 
 	// retainOutput retains the output that was saved while the run was watched if the end of the
 	// attempt has none, and the result of the previous attempt if this attempt has none.
 	retainOutput = `output = CASE WHEN excluded.output = '' THEN o.output ELSE excluded.output END,
 		result = coalesce(excluded.result, o.result)`
 
+	// finishOutcomes has the states of runs that an earlier try may have ended.
 	finishOutcomes = `
 SELECT r.id, r.state, r.token FROM holdfast.runs r WHERE r.id = ANY($1)`
 )
@@ -94,10 +99,47 @@ func (s *Store) Finish(ctx context.Context, requests []storage.FinishRequest) ([
 			err = finish()
 		}
 	}
+	if err == nil && slices.Contains(done, false) {
+		err = s.endedBefore(ctx, requests, done)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return done, nil
+}
+
+// endedBefore sets done for the requests that an earlier try has recorded, whose reply was lost.
+func (s *Store) endedBefore(ctx context.Context, requests []storage.FinishRequest,
+	done []bool) error {
+	var runs []rawID
+	for i, r := range requests {
+		if !done[i] {
+			runs = append(runs, r.Run)
+		}
+	}
+	return s.pipeline(ctx, "finish", func(b *pgx.Batch) {
+		b.Queue(finishOutcomes, runs).Query(readEnded(requests, done))
+	})
+}
+
+// readEnded reads runs with their states and tokens. It sets done for each request whose end a run
+// has.
+func readEnded(requests []storage.FinishRequest, done []bool) func(rows pgx.Rows) error {
+	place := make(map[uuid.UUID]int, len(requests))
+	for i, r := range requests {
+		place[r.Run] = i
+	}
+	return func(rows pgx.Rows) error {
+		var run uuid.UUID
+		var state jobs.State
+		var token *jobs.Token
+		_, err := pgx.ForEachRow(rows, []any{&run, &state, &token}, func() error {
+			i := place[run]
+			done[i] = token != nil && *token == requests[i].Token && state == requests[i].State
+			return nil
+		})
+		return err
+	}
 }
 
 // endAbandoned ends the backends that hold claims of abandoned handlers, as a sweep does for dead
@@ -128,7 +170,6 @@ func queueFinish(b *pgx.Batch, requests []storage.FinishRequest, done []bool) {
 	reasons, details, texts, outputs := make([]string, n), make([]string, n), make([]string, n),
 		make([]string, n)
 	results := make([]*string, n)
-	place := make(map[uuid.UUID]int, n)
 	for i, r := range requests {
 		tokens[i], runs[i], states[i], reasons[i] = r.Token, r.Run, string(r.State),
 			string(r.Reason)
@@ -137,23 +178,12 @@ func queueFinish(b *pgx.Batch, requests []storage.FinishRequest, done []bool) {
 			outputs[i] = output.PlainText(r.Output)
 		}
 		results[i] = textOrNull(r.Result)
-		place[r.Run] = i
 	}
 	b.Queue(joinByHash)
 	b.Queue(lockClaims, sortedTokens(requests))
 	queueSaved(b, requests)
-	b.Queue(finishRuns, tokens, runs, states, reasons, details, texts, outputs, results)
+	b.Queue(finishRuns, tokens, runs, states, reasons, details, texts, outputs, results).
+		Query(readEnded(requests, done))
 	queueRunAttempts(b, requests)
 	queueRecovery(b, requests)
-	b.Queue(finishOutcomes, runs).Query(func(rows pgx.Rows) error {
-		var run uuid.UUID
-		var state jobs.State
-		var token *jobs.Token
-		_, err := pgx.ForEachRow(rows, []any{&run, &state, &token}, func() error {
-			i := place[run]
-			done[i] = token != nil && *token == requests[i].Token && state == requests[i].State
-			return nil
-		})
-		return err
-	})
 }

@@ -338,6 +338,16 @@ func (s *harness) granted(store *Store, session uuid.UUID, r storage.StartReques
 	return jobstest.StoredRun(store, r, results[0].Token)
 }
 
+// finished ends a run that has succeeded.
+func (s *harness) finished(store *Store, run *jobs.Run) {
+	s.t.Helper()
+	done, err := store.Finish(s.t.Context(), []storage.FinishRequest{{Run: run.ID,
+		Token: run.Token, State: jobs.Succeeded}})
+	if err != nil || !done[0] {
+		s.t.Fatalf("finish: %v, %v", done, err)
+	}
+}
+
 func (s *harness) state(run uuid.UUID) string {
 	s.t.Helper()
 	return query[string](s, "SELECT state FROM holdfast.runs WHERE id = $1", run)

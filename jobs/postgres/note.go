@@ -70,7 +70,8 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
         finished_at = CASE WHEN n.state <> 'waiting' THEN clock_timestamp() END
     FROM noted n WHERE r.id = ANY($2) AND r.id = n.run
     RETURNING r.id, r.job, r.state, r.created_at, r.scheduled_at, r.started_at, r.backfill
-)` + noteEnded
+)` + noteEnded + `
+SELECT`
 
 	noteOutcomes = `
 SELECT q.run, EXISTS (` + sessionLives + `), coalesce(r.session = $1 AND r.state = q.state, false)

@@ -36,21 +36,28 @@ WHERE kind = $1 AND name = $2 AND resumed_at IS NULL RETURNING` + pauseColumns
 WHERE ` + covering + ` AND paused_at <= $4 AND (resumed_at IS NULL OR resumed_at > $3)
     ORDER BY paused_at, id`
 
-	// pausedJobs are two lists: active_pauses, and paused. The list paused has the jobs in $2 that
-	// an active pause covers. Usually there is no pause, and then no job's group is looked up.
-	pausedJobs = `
+	// currentPauses has the pauses of jobs, of groups and of everything. There are few.
+	currentPauses = `
 active_pauses AS MATERIALIZED (
     SELECT p.kind, p.name, p.paused_by FROM holdfast.pauses p
         WHERE p.resumed_at IS NULL AND p.kind = ANY('{all,group,job}')
-), paused AS MATERIALIZED (
+)`
+
+	// activeGroup returns the group of q.job, by its active definition.
+	activeGroup = `
+        SELECT d.job_group FROM holdfast.definitions d WHERE d.job = q.job COLLATE "C"
+            AND d.version = (SELECT abs(j.version) FROM holdfast.jobs j
+                WHERE j.name = q.job COLLATE "C")`
+
+	// pausedJobs are two lists: active_pauses, and paused. The list paused has the jobs in $2 that
+	// an active pause covers. Usually there is no pause, and then no job's group is looked up.
+	pausedJobs = currentPauses + `, paused AS MATERIALIZED (
     SELECT q.job, max(CASE p.kind WHEN 'all' THEN 'everything'
         ELSE p.kind || ' ' || p.name END || ' is paused by ' || p.paused_by) AS detail
     FROM unnest($2::text[]) AS q (job)
     CROSS JOIN LATERAL (VALUES ('all', ''), ('job', q.job),
-        ('group', CASE WHEN EXISTS (SELECT FROM active_pauses WHERE kind = 'group') THEN (
-        SELECT d.job_group FROM holdfast.definitions d WHERE d.job = q.job COLLATE "C"
-            AND d.version = (SELECT abs(j.version) FROM holdfast.jobs j
-                WHERE j.name = q.job COLLATE "C")) END)) AS k (kind, name)
+        ('group', CASE WHEN EXISTS (SELECT FROM active_pauses WHERE kind = 'group')
+            THEN (` + activeGroup + `) END)) AS k (kind, name)
     JOIN active_pauses p ON p.kind = k.kind AND p.name = k.name COLLATE "C"
     WHERE EXISTS (SELECT FROM active_pauses) GROUP BY q.job
 )`

@@ -212,27 +212,35 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID,
 		}
 	}
 	fresh, others := splitNew(requests)
-	err := wrap("start", s.sendAgain(ctx, func(b *pgx.Batch) {
-		wanted := slices.Concat(wantedBy(slices.Concat(fresh, others))...)
-		b.Queue(joinByHash)
-		b.Queue(holdSession, session)
-		b.Queue(addFences, fenceNames(wanted))
-		if len(others) > 0 {
-			b.Queue(lockWaitingRuns, append([]any{session}, waitColumns(others)...)...)
-		}
-		queueFences(b, wanted)
-		if len(fresh) > 0 {
-			b.Queue(startNew, append([]any{session}, newColumns(fresh)...)...).
-				Query(asked.readNew)
-		}
-		if len(others) > 0 {
-			queueAdmit(b, session, others)
-			b.Queue(startOutcomes, append([]any{session}, outcomeColumns(others)...)...).
-				Query(asked.readOutcomes)
-		}
-	}))
+	start := func(insert string) error {
+		return s.sendAgain(ctx, func(b *pgx.Batch) {
+			wanted := slices.Concat(wantedBy(slices.Concat(fresh, others))...)
+			b.Queue(joinByHash)
+			b.Queue(holdSession, session)
+			b.Queue(addFences, fenceNames(wanted))
+			if len(others) > 0 {
+				b.Queue(lockWaitingRuns, append([]any{session}, waitColumns(others)...)...)
+			}
+			queueFences(b, wanted)
+			if len(fresh) > 0 {
+				b.Queue(insert, append([]any{session}, newColumns(fresh)...)...).
+					Query(asked.readNew)
+				queueRaise(b, fresh)
+			}
+			if len(others) > 0 {
+				queueAdmit(b, session, others)
+				b.Queue(startOutcomes, append([]any{session}, outcomeColumns(others)...)...).
+					Query(asked.readOutcomes)
+			}
+		})
+	}
+	err := start(s.races.statement())
+	if codeOf(err) == uniqueViolation {
+		s.races.note()
+		err = start(startNewBeside)
+	}
 	if err != nil {
-		return nil, err
+		return nil, wrap("start", err)
 	}
 	return results, nil
 }

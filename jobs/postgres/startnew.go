@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,40 +15,113 @@ import (
 
 // startNew inserts new firings as running runs, each with its claim and its grants. It leaves out a
 // firing that may not start now: another run has it, its job is paused or has another active
-// definition, or a conflict refuses it. It returns the token of each run that it has started, and
-// NULL for a firing that another run has. No two of the firings want related resources.
-const startNew = `
+// definition, or it may conflict with a holder or an older waiter. It returns the token of each run
+// that it has started, and NULL for a firing that another run has. No two of the firings want
+// related resources.
+//
+// It fails with a unique violation if another replica inserts a run of one of the firings at the
+// same time. startNewBeside leaves that firing out, which costs each run more.
+const (
+	startNew       = startNewFrom + startNewTo
+	startNewBeside = startNewFrom + `
+    ON CONFLICT DO NOTHING` + startNewTo
+
+	startNewFrom = `
 WITH alive AS MATERIALIZED (
     SELECT s.id, s.replica FROM holdfast.sessions s WHERE s.id = $1 AND s.ended_at IS NULL
         AND s.expires_at > clock_timestamp() AND NOT s.draining
-), ` + pausedJobs + `, mine AS (
-    SELECT q.run, q.job, q.scheduled_at, q.recovery, q.since, q.place, NULL::uuid AS backfill
+), ` + currentPauses + `, mine AS MATERIALIZED (
+    SELECT q.*, (SELECT r.id <> q.run FROM holdfast.runs r
+        WHERE r.job = q.job COLLATE "C" AND r.scheduled_at = q.scheduled_at
+            AND r.recovery = q.recovery AND r.key = '') AS taken
     FROM unnest($3::uuid[], $2::text[], $4::timestamptz[], $11::int[], $12::bigint[],
         $13::timestamptz[]) WITH ORDINALITY AS q (run, job, scheduled_at, recovery, version,
         since, place)
-    WHERE EXISTS (SELECT FROM alive) AND q.job NOT IN (SELECT job FROM paused)
+    WHERE EXISTS (SELECT FROM alive) AND NOT EXISTS (
+        SELECT FROM active_pauses p WHERE p.kind = 'all' OR p.kind = 'job' AND p.name = q.job
+            OR p.kind = 'group' AND p.name = (` + activeGroup + `))
         AND (SELECT q.version > 0 AND j.version <> q.version FROM holdfast.jobs j
             WHERE j.name = q.job COLLATE "C") IS NOT TRUE
-), ` + conflicts + `, started AS (
+), refused AS (
+    SELECT p.run
+    FROM unnest($5::uuid[], $6::text[], $7::text[], $8::int[], $9::bool[], $10::bool[]) AS p (run,
+        name, mode, slots, own, deep)
+    JOIN mine m USING (run)
+    WHERE (SELECT count(*) >= CASE WHEN p.mode = 'slot' AND p.own THEN p.slots ELSE 1 END
+            OR bool_or(g.mode <> p.mode) FROM (
+            SELECT g.mode FROM holdfast.grants g WHERE g.resource = p.name COLLATE "C"
+                AND g.token >= coalesce((SELECT f.floor FROM holdfast.fences f
+                    WHERE f.resource = p.name COLLATE "C"), 0)
+                AND NOT (p.mode = 'shared' AND g.mode = 'shared')
+            LIMIT CASE WHEN p.mode = 'slot' AND p.own THEN p.slots ELSE 1 END) g)
+        OR EXISTS (SELECT FROM holdfast.wants w WHERE w.resource = p.name COLLATE "C"
+            AND w.since <= m.since AND NOT (p.mode = 'shared' AND w.mode = 'shared'))
+        OR p.deep AND (
+            EXISTS (SELECT FROM holdfast.grants g WHERE g.resource > p.name COLLATE "C" || '/'
+                AND g.resource < p.name COLLATE "C" || '0'
+                AND NOT (p.mode = 'shared' AND g.mode = 'shared'))
+            OR EXISTS (SELECT FROM holdfast.wants w WHERE w.resource > p.name COLLATE "C" || '/'
+                AND w.resource < p.name COLLATE "C" || '0' AND w.since <= m.since
+                AND NOT (p.mode = 'shared' AND w.mode = 'shared')))
+), started AS (
     INSERT INTO holdfast.runs (id, job, scheduled_at, recovery, attempt, state, session, replica,
         token, created_at, started_at)
     SELECT m.run, m.job, m.scheduled_at, m.recovery, 1, 'running', a.id, a.replica,
         nextval('holdfast.tokens'), clock_timestamp(), clock_timestamp()
-    FROM mine m CROSS JOIN alive a WHERE NOT EXISTS (SELECT FROM blocked b WHERE b.run = m.run)
-    ORDER BY m.job COLLATE "C", m.scheduled_at, m.recovery, m.place
-    ON CONFLICT DO NOTHING RETURNING id AS run, token
+    FROM mine m CROSS JOIN alive a
+    WHERE m.taken IS NULL AND m.run NOT IN (SELECT run FROM refused)
+    ORDER BY m.job COLLATE "C", m.scheduled_at, m.recovery, m.place`
+
+	startNewTo = `
+    RETURNING id AS run, token
 ), granted AS (
     INSERT INTO holdfast.claims (token, run, session, granted_at)
-    SELECT token, run, $1, clock_timestamp() FROM started RETURNING token, run
-), ` + raiseFloors + `, new_grants AS (
+    SELECT token, run, $1, clock_timestamp() FROM started
+), new_grants AS (
     INSERT INTO holdfast.grants (resource, token, mode, slots)
-    SELECT p.name, g.token, p.mode, p.slots FROM granted g JOIN probe p USING (run) WHERE p.own
+    SELECT p.name, s.token, p.mode, p.slots
+    FROM unnest($5::uuid[], $6::text[], $7::text[], $8::int[], $9::bool[]) AS p (run, name, mode,
+        slots, own)
+    JOIN started s USING (run) WHERE p.own
 )
-SELECT run, token FROM started UNION ALL
-SELECT m.run, NULL FROM mine m WHERE m.run NOT IN (SELECT run FROM started)
-    AND (SELECT true FROM holdfast.runs r WHERE r.job = m.job COLLATE "C"
-        AND r.scheduled_at = m.scheduled_at AND r.recovery = m.recovery AND r.key = ''
-        AND r.id <> m.run)`
+SELECT run, token FROM started UNION ALL SELECT run, NULL FROM mine WHERE taken`
+)
+
+// startRaces remembers that replicas have inserted runs of one firing at the same time. The gate in
+// memcached prevents this, so it is frequent only without memcached. It may be used concurrently.
+type startRaces struct{ until atomic.Int64 } // in ns since 1970, by this machine's clock
+
+// raceLasts is how long startNewBeside is used after a race. A race costs a second try of the whole
+// batch, startNewBeside about a seventh of an insert.
+const raceLasts = 10 * time.Second
+
+// note notes a race.
+func (r *startRaces) note() { r.until.Store(time.Now().Add(raceLasts).UnixNano()) }
+
+// statement returns startNew, or startNewBeside after a race.
+func (r *startRaces) statement() string {
+	if time.Now().UnixNano() < r.until.Load() {
+		return startNewBeside
+	}
+	return startNew
+}
+
+// raiseOdds is how many batches of new firings there are for each that raises floors.
+const raiseOdds = 16
+
+// queueRaise raises the floors of the names that the firings want, in one of raiseOdds batches. So
+// a floor is behind by a few starts of its name, and most starts only lock its fence.
+func queueRaise(b *pgx.Batch, fresh []storage.StartRequest) {
+	if rand.N(raiseOdds) > 0 {
+		return
+	}
+	var names []string
+	for _, r := range slices.Concat(wantedBy(fresh)...) {
+		names = append(names, r.Resource.Key())
+	}
+	slices.Sort(names)
+	b.Queue(raiseOwnFloors, slices.Compact(names))
+}
 
 // splitNew returns the new requests for startNew, and the requests that are not new. A new request
 // with which an earlier one of the batch conflicts is in neither, so that none passes another.

@@ -55,6 +55,7 @@ type Store struct {
 	pinnedAfter   time.Duration // see pinnedAfter
 	// see disconnectedFor
 	disconnectedFor time.Duration
+	races           startRaces
 }
 
 var (

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -80,6 +81,29 @@ func TestReplicasInsertTheSameFiringsInOneOrder(t *testing.T) {
 		s.expect(first, storage.StartGranted, storage.StartGranted)
 		s.expect(second, storage.StartDuplicate, storage.StartDuplicate)
 	})
+}
+
+// A replica that loses a race for one firing of a batch still starts the others. For some time it
+// then uses the statement that a race does not fail.
+func TestRaceForOneFiringOfABatch(t *testing.T) {
+	s := newHarness(t)
+	one, two := s.session(s.a, "a"), s.session(s.b, "b")
+	for _, statement := range []string{startNew, startNewBeside} {
+		if s.b.races.statement() != statement {
+			t.Fatal("the statement of a start does not depend on races")
+		}
+		firing := request(t, fmt.Sprintf("contended %d", len(statement)))
+		resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
+		first := s.start(s.a, one, firing)
+		awaitWaiting(s, "a", first) // granted, not committed
+		firing.Run = uuid.New()
+		second := s.start(s.b, two, firing, request(t, fmt.Sprintf("other %d", len(statement))))
+		awaitWaiting(s, "b", second) // at the key of the firing
+		resume()
+		s.expect(first, storage.StartGranted)
+		s.expect(second, storage.StartDuplicate, storage.StartGranted)
+		s.exec("DROP TRIGGER gate ON holdfast.claims")
+	}
 }
 
 // Both ways of a start insert runs when they have locked the fences. If one of them inserted its
