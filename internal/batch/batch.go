@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 )
 
 // Options configure a Batch.
@@ -22,6 +24,8 @@ type Options[Q, A any] struct {
 	// long after the batch was first sent. After any other error the batch is split,
 	// so that a bad question fails alone.
 	Whole func(err error, taken time.Duration) bool
+	// Linger is how long a batch waits at most for questions that Expect has announced.
+	Linger time.Duration
 }
 
 // Batch gathers questions and sends them. Its methods may be called concurrently. It
@@ -32,6 +36,8 @@ type Batch[Q, A any] struct {
 	mu      sync.Mutex
 	waiting []*call[Q, A]
 	sending bool
+	coming  int           // announced questions
+	arrived chan struct{} // closed when there are none; nil if nobody waits for that
 }
 
 type call[Q, A any] struct {
@@ -52,16 +58,51 @@ func New[Q, A any](o Options[Q, A]) *Batch[Q, A] {
 	return &Batch[Q, A]{options: o}
 }
 
+// Expected announces one question. It may be used concurrently.
+type Expected struct{ end func() }
+
+// End says that the question has arrived, or will not come soon. It may be called again.
+func (e *Expected) End() {
+	if e.end != nil {
+		e.end()
+	}
+}
+
+// Expect announces a question that will soon be asked, with Options.Linger. Questions that begin
+// their way at the same time then share a batch, although some arrive later than others.
+func (b *Batch[Q, A]) Expect() *Expected {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.coming++
+	return &Expected{sync.OnceFunc(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.coming--; b.coming == 0 && b.arrived != nil {
+			close(b.arrived)
+			b.arrived = nil
+		}
+	})}
+}
+
 // Ask asks one question and waits for its answer or the end of ctx, whose cause it
 // then returns. A question that was not sent by then is dropped. The error does not
 // say whether it was sent.
 func (b *Batch[Q, A]) Ask(ctx context.Context, question Q) (A, error) {
+	return b.AskExpected(ctx, question, &Expected{})
+}
+
+// AskExpected is Ask for a question that was announced. It ends the announcement.
+func (b *Batch[Q, A]) AskExpected(ctx context.Context, question Q,
+	expected *Expected) (A, error) {
+	defer expected.End()
+
 	var none A
 	if ctx.Err() != nil {
 		return none, context.Cause(ctx)
 	}
 	c := &call[Q, A]{question, make(chan answer[A], 1)}
 	b.add(c)
+	expected.End()
 	select {
 	case a := <-c.answer:
 		return a.answer, a.err
@@ -91,9 +132,41 @@ func (b *Batch[Q, A]) drop(c *call[Q, A]) {
 
 // serve sends batches until no question is waiting.
 func (b *Batch[Q, A]) serve() {
-	for calls := b.gather(); len(calls) > 0; calls = b.gather() {
+	for b.await(); ; b.await() {
+		calls := b.gather()
+		if len(calls) == 0 {
+			return
+		}
 		b.send(calls)
 	}
+}
+
+// await waits for the announced questions, at most for Options.Linger.
+func (b *Batch[Q, A]) await() {
+	arrived := b.allArrived()
+	if arrived == nil {
+		return
+	}
+	timer := sleep.Timer(b.options.Linger)
+	defer timer.Stop()
+	select {
+	case <-arrived:
+	case <-timer.C:
+	}
+}
+
+// allArrived returns a channel that is closed when no announced question is missing, or nil if the
+// next batch need not wait.
+func (b *Batch[Q, A]) allArrived() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.options.Linger <= 0 || b.coming == 0 || len(b.waiting) == 0 {
+		return nil
+	}
+	if b.arrived == nil {
+		b.arrived = make(chan struct{})
+	}
+	return b.arrived
 }
 
 // gather removes the next batch from the waiting questions. If there is none,

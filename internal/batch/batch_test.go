@@ -206,3 +206,59 @@ func testRefusal(t *testing.T, refusal error) {
 		}
 	})
 }
+
+const linger = 10 * time.Millisecond
+
+// announced runs a test in which question 1 is asked while question 2 is announced.
+func announced(t *testing.T, then func(g *gated, ask func(int), other *batch.Expected)) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGated()
+		b := batch.New(batch.Options[int, int]{Send: g.send, Timeout: time.Minute, Most: 1000,
+			Linger: linger})
+		one, two := b.Expect(), b.Expect()
+		var all sync.WaitGroup
+		ask := func(n int) {
+			expected := map[int]*batch.Expected{1: one, 2: two}[n]
+			all.Go(func() {
+				if got, err := b.AskExpected(t.Context(), n, expected); got != n || err != nil {
+					t.Errorf("%d was answered %d, %v", n, got, err)
+				}
+			})
+			synctest.Wait()
+		}
+		ask(1)
+		then(g, ask, two)
+		g.goOn <- nil
+		all.Wait()
+	})
+}
+
+func TestBatchWaitsForAnnouncedQuestions(t *testing.T) {
+	announced(t, func(g *gated, ask func(int), _ *batch.Expected) {
+		time.Sleep(linger - time.Nanosecond)
+		ask(2)
+		g.expect(t, 1, 2)
+	})
+}
+
+func TestBatchWaitsAtMostForItsLinger(t *testing.T) {
+	announced(t, func(g *gated, _ func(int), _ *batch.Expected) {
+		start := time.Now()
+		g.expect(t, 1)
+		if waited := time.Since(start); waited != linger {
+			t.Errorf("the batch waited for %s, want %s", waited, linger)
+		}
+	})
+}
+
+func TestBatchDoesNotWaitForAQuestionThatWillNotCome(t *testing.T) {
+	announced(t, func(g *gated, _ func(int), other *batch.Expected) {
+		start := time.Now()
+		other.End()
+		other.End()
+		g.expect(t, 1)
+		if waited := time.Since(start); waited != 0 {
+			t.Errorf("the batch waited for %s after the end of the announcement", waited)
+		}
+	})
+}

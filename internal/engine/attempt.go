@@ -64,6 +64,7 @@ func (p performer) perform(f *firing, c *claim,
 	traced, leave := f.spans.handler(ctx, c.token)
 	ended, leftBehind := call(traced, handler, run, f.entry.Timeout)
 	ended.err, ended.detail = f.entry.mask.Error(ended.err), f.entry.mask.Text(ended.detail)
+	f.worker.giveBack() // so that the next firing starts while this end is recorded
 	leave(ended)
 	delay, again = mayRetry(f, ended, retries)
 	// Another attempt needs a claim of its own. Until the end of this one is recorded, the store

@@ -15,6 +15,10 @@ import (
 // batchTimeout bounds one call of the store.
 const batchTimeout = 5 * time.Second
 
+// batchLinger is how long a batch waits at most for calls that were announced. Gate and advisory
+// locks take a few milliseconds when many firings are due at the same time.
+const batchLinger = 10 * time.Millisecond
+
 // batcher collects concurrent calls of the store into batches. First calls go into the usual
 // batches. Calls that were answered with ErrRowHeld go into batches of their own, because they may
 // block for the store's lock timeout again.
@@ -28,7 +32,7 @@ func newBatcher[Q, A any](send func(context.Context, []Q) ([]A, error)) *batcher
 func newWeighedBatcher[Q, A any](send func(context.Context, []Q) ([]A, error), most int,
 	weigh func(Q) int) *batcher[Q, A] {
 	o := batch.Options[Q, A]{Send: send, Timeout: batchTimeout, Most: most, Weigh: weigh,
-		Whole: meetsAll}
+		Whole: meetsAll, Linger: batchLinger}
 	return &batcher[Q, A]{usual: batch.New(o), apart: batch.New(o)}
 }
 
@@ -49,6 +53,19 @@ func (l *batcher[Q, A]) ask(ctx context.Context, question Q, apart bool) (A, err
 	}
 	return l.usual.Ask(ctx, question)
 }
+
+// askExpected is ask for a call that expect has announced.
+func (l *batcher[Q, A]) askExpected(ctx context.Context, question Q, apart bool,
+	expected *batch.Expected) (A, error) {
+	if apart {
+		expected.End()
+		return l.apart.Ask(ctx, question)
+	}
+	return l.usual.AskExpected(ctx, question, expected)
+}
+
+// expect announces a call that will soon be sent, so that a batch waits for it.
+func (l *batcher[Q, A]) expect() *batch.Expected { return l.usual.Expect() }
 
 // sessionCall is a call on behalf of a session.
 type sessionCall[Q any] struct {

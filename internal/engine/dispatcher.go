@@ -252,5 +252,6 @@ func (d *dispatcher) begin(p pending, session *liveSession) *firing {
 	log := d.log.With().Str("job", p.entry.Name).Stringer("run", run).
 		Time("scheduled_at", p.ScheduledAt).Logger()
 	return &firing{pending: p, run: run, session: session, log: log,
-		worker: worker{pool: d.workers, hold: p.hold, has: true}}
+		expected: d.executor.starts.calls.expect(),
+		worker:   worker{pool: d.workers, hold: p.hold, has: true}}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/batch"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -20,11 +21,13 @@ type firing struct {
 	session *liveSession
 	worker  worker
 	log     zerolog.Logger
-	spans   *runSpans     // nil if it is not traced
-	begun   bool          // an attempt has started
-	written bool          // the store has a row of it
-	noted   *jobs.Blocker // the blocker that the store has recorded
-	asked   time.Time     // when this attempt began to lock
+	// expected announces its first start, so that firings that are due together start in one batch.
+	expected *batch.Expected
+	spans    *runSpans     // nil if it is not traced
+	begun    bool          // an attempt has started
+	written  bool          // the store has a row of it
+	noted    *jobs.Blocker // the blocker that the store has recorded
+	asked    time.Time     // when this attempt began to lock
 }
 
 // executor executes the firings of a replica. It has one field for each step, and what decides
@@ -50,6 +53,7 @@ func (x *executor) execute(stop context.Context, f *firing) {
 	defer f.done()
 	defer x.handOver(f)
 	defer f.worker.giveBack()
+	defer f.expected.End()
 	startSpans(x.tracing, f, x.clock)
 	defer f.spans.finish()
 	if f.adopted == uuid.Nil && !x.locks.passGate(stop, f) {
@@ -122,6 +126,7 @@ func (x *executor) obtain(stop context.Context, f *firing) *claim {
 			found = refused
 		}
 		blocked = found
+		f.expected.End()
 		delay, end := policy.next(found, x.clock.now())
 		if end != "" {
 			x.notes.skip(f, policy, found, end)

@@ -70,8 +70,8 @@ func (s starter) ask(stop context.Context, f *firing, apart bool) (storage.Start
 	}
 	var stopped time.Time
 	for unknown := false; ; {
-		result, err := s.calls.ask(f.session.Context(),
-			sessionCall[storage.StartRequest]{f.session.ID, request}, apart)
+		result, err := s.calls.askExpected(f.session.Context(),
+			sessionCall[storage.StartRequest]{f.session.ID, request}, apart, f.expected)
 		apart = errors.Is(err, storage.ErrRowHeld)
 		unknown = unknown || !apart
 		request.New = false
