@@ -1,10 +1,17 @@
 // Package admin serves the pages and the JSON API of one replica. They show which run holds which
 // table, which runs wait for it, and why a firing did not run.
 //
-// The package changes state only when an operator asks for it. All data come from the store, and
-// ages and expiries use the store's clock, so every replica behind a load balancer gives the same
-// answer. Four facts are local to the replica, and the pages mark them. They are its name and
-// version, its readiness, its view of memcached, and the next firings of its cron table.
+// The package changes state only when an operator asks for it. Almost all data come from the store,
+// and ages and expiries use the store's clock. So every replica behind a load balancer gives the
+// same answer, except for these data, which are local to it:
+//
+//   - its name and version, and whether it is ready
+//   - its view of memcached
+//   - what comes from its cron table: next scheduled times, next firings, upcoming conflicts,
+//     explanations, and the params, policies, webhooks and dependencies of a job
+//   - which problems of the status have just ended, except failing jobs and lost replicas
+//
+// Each page names the replica that answers.
 //
 // # Actions
 //

@@ -455,8 +455,8 @@ func (op operation) document(s *schemas, r route) object {
 		parameters = append(parameters,
 			object{"name": "Idempotency-Key", "in": "header",
 				"schema": object{"type": "string", "maxLength": storage.MaxNameBytes},
-				"description": "A second action with the same key, on any replica, does nothing " +
-					"and gets the same answer."},
+				"description": "A second action of the same user or token with the same key, on " +
+					"any replica, does nothing and gets the same answer."},
 			object{"name": access.ActionHeader, "in": "header",
 				"schema": object{"type": "string", "const": "1"},
 				"description": "Needed on a server without users, tokens and other sign-in, " +

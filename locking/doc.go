@@ -85,9 +85,9 @@
 //
 // Each replica frees the locks of expired sessions. This takes at most a third of a TTL after the
 // expiry by the clock of the store. A process that dies before the grant leaves an advisory lock
-// without a claim. So Run asks the grants which sessions are alive among the holders of advisory
-// locks that it waits for, at most every two seconds. The Locker removes the advisory locks of dead
-// sessions.
+// without a claim. So the Locker notes the sessions of the advisory locks that block its callers.
+// At most every two seconds, Run asks the grants which of these sessions are alive. The Locker
+// removes the advisory locks of dead sessions.
 //
 // A lost reply leaves nothing behind. If a heartbeat returns a claim or position that this process
 // does not know, the Locker gives it back.

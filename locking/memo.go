@@ -37,8 +37,8 @@ func NewMemo(l *Locker, owner Owner) (*Memo, error) {
 // Do returns the value of key. It reads the stored value, waits for the value of another caller, or
 // calls compute and stores the result for ttl. The slice belongs to the caller.
 //
-//   - key is valid UTF-8 of 1 to 1,024 bytes, in which "/" and "%" count three. It has no control
-//     characters, and is neither "." nor "..".
+//   - key is valid UTF-8 of 1 to 1,024 bytes. Each "/" and "%" in it counts as three bytes. It has
+//     no control characters, and is neither "." nor "..".
 //   - ttl is a second to 30 days, cut to whole seconds. memcached may drop a value up to two
 //     seconds early.
 //   - A value has at most MaxMemoBytes, and may be empty.

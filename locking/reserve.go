@@ -26,8 +26,8 @@ func ReserveOf(option time.Duration) time.Duration {
 //
 // The first refusal begins a reservation. After it, younger requests may pass the waiter for
 // Unreserved times as long. The next refusal then begins a new reservation. So a waiter that waits
-// for long blocks others for a sixth of the time. If all blockers end during a reservation, the
-// next try in it is granted.
+// for a long time blocks others for about a sixth of the time. If all blockers end during a
+// reservation, the next try in it is granted.
 func Reserve(until, now time.Time, reserve time.Duration) time.Time {
 	if reserve <= 0 || !until.IsZero() && now.Before(until.Add(Unreserved*reserve)) {
 		return until

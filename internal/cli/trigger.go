@@ -30,8 +30,8 @@ func (c *commandLine) triggerCommand() *cobra.Command {
 its tables like a scheduled run.
 
 The object in --params replaces the params of the job, key by key. With --key, you
-can safely repeat the command: the same key and job give the same run. A run that
-was skipped leaves its key free.
+can safely repeat the command: for the same job and key, the same user or token
+gets the same run. A run that was skipped leaves its key free.
 
 The run waits for locks and for earlier runs of its job, at most until the deadline
 of the job. With --wait-for 10m, it ends as skipped if it has not begun after 10

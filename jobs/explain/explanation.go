@@ -34,7 +34,7 @@ const (
 	// the store has no record of it: the job was not registered or had another schedule then, or it
 	// is one of the earlier scheduled times of an outage, which are not recorded one by one
 	VerdictNotCounted Verdict = "not_counted"
-	VerdictForgotten  Verdict = "forgotten" // the history does not go back as far
+	VerdictForgotten  Verdict = "forgotten" // the history does not go back that far
 )
 
 // Verdicts lists all verdicts.

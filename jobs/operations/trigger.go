@@ -22,7 +22,7 @@ import (
 //   - a *storage.PausedError, if the job is paused and the request has no EvenPaused. EvenPaused
 //     needs the permission to pause the job.
 //   - a *storage.BusyError, if Wait is 0 and something blocks the run
-//   - storage.ErrKeyUsed, if the actor has used the Key for another request
+//   - storage.ErrKeyUsed, if the actor has used the Key for another request for this job
 func (o *Operations) Trigger(ctx context.Context, a storage.Action,
 	r storage.TriggerRequest) (storage.Triggered, error) {
 	return o.TriggerBy(ctx, a, r, func(ctx context.Context, a storage.Action,

@@ -84,8 +84,8 @@
 // session if a second search, at least 0.7 s after the first, finds the same backend missing and
 // the session not renewed. This only makes an expiry earlier:
 //
-//   - The statement that expires a session requires the renewed_at and the backend of the search.
-//     So a heartbeat between search and statement keeps the session.
+//   - A session expires only if its renewed_at and its backend are still those that the second
+//     search found. So a heartbeat between this search and the expiry keeps the session.
 //   - A live process notices when its connection ends. It opens another one at once, and records
 //     the new backend.
 //   - A search runs on the heartbeat connection of its replica, and considers only backends that

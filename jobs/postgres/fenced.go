@@ -65,7 +65,7 @@ var ErrTransactionControl = errors.New("transaction control is not allowed in a 
 //
 // If ctx has a deadline, Fence also limits the transaction, so that a frozen replica cannot hold
 // its claim for ever. Each statement may take as long as the time from the call of Fence until the
-// deadline. Between two statements, the transaction may be idle for one minute more.
+// deadline. Between two statements, the transaction may be idle for that time plus one minute.
 func Fence(ctx context.Context, tx pgx.Tx, run *jobs.Run) error {
 	s, err := storeOf(run)
 	if err != nil {

@@ -17,7 +17,7 @@ func operate(mux *http.ServeMux, replica *holdfast.Replica) {
 	orders := storage.Target{Kind: storage.TargetJob, Name: "take-orders"}
 
 	mux.HandleFunc("POST /refresh/{region}", func(w http.ResponseWriter, r *http.Request) {
-		// The same key is the same run, however often the request is sent.
+		// Requests of one user with the same region and key give the same run.
 		run, err := operations.Trigger(r.Context(), by(r),
 			storage.TriggerRequest{Job: "refresh-sales-" + r.PathValue("region"),
 				Key: r.FormValue("key")})
