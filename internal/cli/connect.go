@@ -63,8 +63,7 @@ func (c *commandLine) chooseServer(cmd *cobra.Command) error {
 	remote, named := cmd.Annotations[onServer] != "", flags.Changed("server")
 	switch {
 	case named && !remote:
-		return fmt.Errorf("--server: the command %q does not ask a server; run it where the "+
-			"configuration is", cmd.CommandPath())
+		return noServer("server", cmd)
 	case named && flags.Changed("config"):
 		return errors.New("expected --config or --server, found both")
 	case named && c.server == "":
@@ -72,10 +71,21 @@ func (c *commandLine) chooseServer(cmd *cobra.Command) error {
 	case !named && remote && !flags.Changed("config"):
 		c.server = c.getenv(serverVariable)
 	}
+	for _, flag := range []string{"token-file", "plain-http"} {
+		if flags.Changed(flag) && !remote {
+			return noServer(flag, cmd)
+		}
+	}
 	if c.server == "" && (flags.Changed("token-file") || flags.Changed("plain-http")) {
 		return errors.New("--token-file and --plain-http: expected --server too, found none")
 	}
 	return nil
+}
+
+// noServer is the error for a flag about servers of a command that asks none.
+func noServer(flag string, cmd *cobra.Command) error {
+	return fmt.Errorf("--%s: the command %q does not ask a server; run it where the configuration "+
+		"is", flag, cmd.CommandPath())
 }
 
 // withCluster calls use with the cluster of the chosen server, or with the configured one.

@@ -53,7 +53,7 @@ code is 1 if there is such a line.`,
 				return err
 			}
 			if n := len(table.Skipped); n > 0 {
-				return fmt.Errorf("%d lines of the crontab have no job", n)
+				return fmt.Errorf("lines of the crontab without a job: %d", n)
 			}
 			return nil
 		},

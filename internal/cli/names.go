@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -24,6 +25,23 @@ func hintIn(ctx context.Context, in cluster, name string, names namesIn) string 
 		return "" // the caller has an error already
 	}
 	return didYouMean(name, known)
+}
+
+// checkName returns an error if name, of a group or a replica, is not among the names of a cluster.
+// "" is no name, and no error.
+func checkName(ctx context.Context, in cluster, what, name string, names namesIn) error {
+	if name == "" {
+		return nil
+	}
+	known, err := names(ctx, in)
+	if err != nil || slices.Contains(known, name) {
+		return err
+	}
+	hint := didYouMean(name, known)
+	if hint == "" && what == "group" {
+		hint = "; no job is in this group"
+	}
+	return fmt.Errorf("%s %q: not found in the store%s", what, name, hint)
 }
 
 // withJobAdvice adds advice to the error for a job that the store does not have.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 )
@@ -24,6 +25,9 @@ Running runs continue. A paused job can still be triggered with --even-paused.`,
 			return err
 		}
 		return a.withCluster(ctx, func(in cluster) error {
+			if err := checkName(ctx, in, "group", flags.group, groupsIn); err != nil {
+				return fmt.Errorf("pause: %w", err)
+			}
 			p, err := in.Pause(ctx, a.reason, target)
 			if err != nil {
 				return withJobAdvice(ctx, in, err, target.Name)

@@ -62,8 +62,8 @@ func (c *commandLine) runsCommand() *cobra.Command {
 			}
 			return c.withCluster(cmd.Context(), func(in cluster) error {
 				list, err := in.Runs(cmd.Context(), filter)
-				if err == nil && len(list) == 0 && filter.Job != "" {
-					err = checkJob(cmd.Context(), in, filter.Job)
+				if err == nil && len(list) == 0 {
+					err = checkFilter(cmd.Context(), in, filter)
 				}
 				if err != nil {
 					return err
@@ -98,14 +98,22 @@ func (c *commandLine) runsCommand() *cobra.Command {
 	return c.completes(cmd, runsIn())
 }
 
-// checkJob returns an error for a job that the store does not have. The history may have runs of
-// such jobs, so that only a list without runs shows a wrong name.
-func checkJob(ctx context.Context, in cluster, job string) error {
-	names, err := jobsIn(ctx, in)
-	if err != nil || slices.Contains(names, job) {
+// checkFilter returns an error for a name in a filter that is not in the cluster. The history may
+// have runs of former jobs and replicas, so that only a list without runs shows a wrong name.
+func checkFilter(ctx context.Context, in cluster, f storage.RunFilter) error {
+	if f.Job != "" {
+		names, err := jobsIn(ctx, in)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(names, f.Job) {
+			return withJobAdvice(ctx, in, storage.ErrNotFound, f.Job)
+		}
+	}
+	if err := checkName(ctx, in, "group", f.Group, groupsIn); err != nil {
 		return err
 	}
-	return withJobAdvice(ctx, in, storage.ErrNotFound, job)
+	return checkName(ctx, in, "replica", f.Replica, replicasIn)
 }
 
 // idText returns an id as one cell, "" for none.

@@ -31,6 +31,11 @@ func TestMistakesInArguments(t *testing.T) {
 		{"doctor now", checkFailed, "found 1 argument, usage: scheduler doctor [flags]"},
 		{"audit verify now", notVerified,
 			"found 1 argument, usage: scheduler audit verify [flags]"},
+		{"next --server http://a", 1, `--server: the command "scheduler next" does not ask a server;` +
+			" run it where the configuration is"},
+		{"version --token-file t", 1, `--token-file: the command "scheduler version" does not ask ` +
+			"a server; run it where the configuration is"},
+		{"jobs --plain-http", 1, "--token-file and --plain-http: expected --server too, found none"},
 		{"trigger x --raeson y", 1, `unknown flag: --raeson; did you mean "--reason"?`},
 		{"jobs -o xml", 1, "unknown format; expected one of table, wide, json, yaml"},
 		{"jobs -o jsno", 1, `unknown format; did you mean "json"?`},
@@ -62,6 +67,10 @@ func TestUnknownNames(t *testing.T) {
 		"trigger other":             "not found in the store; check that a replica with this job runs",
 		"pause nightyl":             `did you mean "nightly"?`,
 		"resume wekly":              `it has no pause of its own; did you mean "weekly"?`,
+		"pause --group report":      `group "report": not found in the store; did you mean "reports"?`,
+		"pause --group x":           `group "x": not found in the store; no job is in this group`,
+		"runs --group report":       `group "report": not found in the store; did you mean "reports"?`,
+		"runs --replica web-2":      `replica "web-2": not found in the store; did you mean "web-1"?`,
 		"runs --job nightyl":        `not found in the store; did you mean "nightly"?`,
 		"explain nightyl now":       `unknown job "nightyl"; did you mean "nightly"?`,
 		"drain web-2":               `no live replica has this name or session id; did you mean "web-1"?`,
