@@ -238,18 +238,21 @@ func TestTriggerTxNeedsPostgres(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = replica.TriggerTx(t.Context(), nil, request)
-	if !errors.Is(err, holdfast.ErrNotOpen) {
-		t.Errorf("before Open: got %v, want ErrNotOpen", err)
+	refused := func(when string, r *holdfast.Replica, want error) {
+		t.Helper()
+		if _, err := r.TriggerTx(t.Context(), nil, request); !errors.Is(err, want) {
+			t.Errorf("%s: got %v, want %v", when, err, want)
+		}
+		if _, err := r.TriggerSQLTx(t.Context(), nil, request); !errors.Is(err, want) {
+			t.Errorf("%s, with database/sql: got %v, want %v", when, err, want)
+		}
 	}
+	refused("before Open", replica, holdfast.ErrNotOpen)
 	opened, err := openReplica(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = opened.TriggerTx(t.Context(), nil, request)
-	if !errors.Is(err, holdfast.ErrNoPostgres) {
-		t.Errorf("with SQLite: got %v, want ErrNoPostgres", err)
-	}
+	refused("with SQLite", opened, holdfast.ErrNoPostgres)
 	if err := running(opened)(); err != nil {
 		t.Error(err)
 	}

@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -109,6 +110,16 @@ func (r *Replica) TriggerTx(ctx context.Context, tx pgx.Tx, t AnyTrigger) (Trigg
 	return triggered(t, func(by storage.Action,
 		request storage.TriggerRequest) (storage.Triggered, error) {
 		return r.app.TriggerTx(ctx, tx, by, request)
+	})
+}
+
+// TriggerSQLTx is [Replica.TriggerTx] in a transaction of database/sql, with any driver for
+// PostgreSQL.
+func (r *Replica) TriggerSQLTx(ctx context.Context, tx *sql.Tx, t AnyTrigger) (TriggerResult,
+	error) {
+	return triggered(t, func(by storage.Action,
+		request storage.TriggerRequest) (storage.Triggered, error) {
+		return r.app.TriggerSQLTx(ctx, tx, by, request)
 	})
 }
 

@@ -79,11 +79,15 @@ func isRefused(err error) bool { return codeOf(err) == divisionByZero }
 // isTimeout reports whether a statement waited for too long.
 func isTimeout(err error) bool { return codeOf(err) == lockNotAvailable || codeOf(err) == "57014" }
 
-// codeOf returns the SQLSTATE of PostgreSQL's answer, or "".
+// codeOf returns the SQLSTATE of PostgreSQL's answer, or "". The answer may be from another driver
+// than pgx.
 func codeOf(err error) string {
-	var answer *pgconn.PgError
+	var answer interface {
+		error
+		SQLState() string
+	}
 	if errors.As(err, &answer) {
-		return answer.Code
+		return answer.SQLState()
 	}
 	return ""
 }

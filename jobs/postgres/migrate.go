@@ -3,14 +3,12 @@ package postgres
 import (
 	"context"
 	"embed"
-	"errors"
 	"fmt"
 	"io/fs"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -138,8 +136,7 @@ func migrationText(files fs.FS, number int) (string, error) {
 func readSchema(ctx context.Context, db queryer) (schema, error) {
 	var s schema
 	err := db.QueryRow(ctx, readMeta).Scan(&s.cluster, &s.version, &s.minBinary)
-	var answer *pgconn.PgError
-	if errors.As(err, &answer) && answer.Code == "42P01" {
+	if codeOf(err) == "42P01" {
 		return s, fmt.Errorf("read schema: not in this database: run `scheduler migrate` first: %w",
 			storage.ErrNotFound)
 	}

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -135,6 +136,12 @@ func (s *Store) TriggerTx(ctx context.Context, tx pgx.Tx, a storage.Action,
 		return d.SendBatch(ctx, &d.last).Close()
 	})
 	return answer, wrap(triggerAction, err)
+}
+
+// TriggerSQLTx is TriggerTx in a transaction of database/sql, with any driver for PostgreSQL.
+func (s *Store) TriggerSQLTx(ctx context.Context, tx *sql.Tx, a storage.Action,
+	r storage.TriggerRequest) (storage.Triggered, error) {
+	return s.TriggerTx(ctx, &sqlTx{tx: tx}, a, r)
 }
 
 // triggered returns the run of the key and the store's clock. It adds the run if there is none.
