@@ -14,14 +14,14 @@
 //		cli.Main(holdfast.WithJobs(refreshSales))
 //	}
 //
-// The command line, SQLite and the exporter of spans are in the packages cli, jobs/sqlite and otlp.
-// A program that does not import them does not link their libraries.
+// The admin page, the command line, SQLite and the exporter of spans are in the packages admin,
+// cli, jobs/sqlite and otlp. A program that does not import them does not link them.
 //
 // A [Job] is a value with a schedule, the tables that it writes, typed params and a function. Jobs
 // in a YAML file and jobs in Go can be used together.
 //
-// Package jobs has the types for handlers. Package configs reads the configuration,
-// and package admin serves the page. Package holdfasttest tests jobs without servers.
+// Package jobs has the types for handlers. Package configs reads the configuration. Package
+// holdfasttest tests jobs without servers.
 //
 // docs/guarantees.md lists the guarantees, and what happens in each kind of fault.
 package holdfast

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
@@ -28,7 +29,7 @@ func cleanSessions(ctx context.Context, run *jobs.Run, p CleanParams) error {
 func serve(ctx context.Context) error {
 	replica, err := holdfast.New(
 		holdfast.WithPostgres(os.Getenv("DATABASE_URL")), // or WithSQLite(sqlite.Driver, "a.db")
-		holdfast.WithPage("127.0.0.1:8080"),
+		holdfast.WithPage(admin.Page, "127.0.0.1:8080"),
 		holdfast.WithSlog(slog.Default()),
 		holdfast.WithJobs(holdfast.Job[CleanParams]{
 			Name:     "clean-sessions",

@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/holdfast-dev/holdfast/admin"
+	"github.com/holdfast-dev/holdfast/admin/page"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
@@ -76,12 +76,13 @@ func (r *Replica) Close() { r.app.Close() }
 //	…
 //	mux.Handle("/holdfast/", page)
 //
-// It may be called before Open. The page answers 503 until Open has succeeded, and after Run has
-// returned. It needs users: those of admin.Authenticate, or of the configuration. Roles, host names
-// and the trusted proxy come from the configuration, even if it has no address for a page
-// (admin.listen). With admin.Authenticate the page answers to all host names, and the program must
-// check them. The errors wrap admin.ErrOptions.
-func (r *Replica) Admin(options ...admin.Option) (http.Handler, error) {
+// It needs at least one option of package admin, which has the page. It may be called before Open.
+// The page answers 503 until Open has succeeded, and after Run has returned. It needs users: those
+// of admin.Authenticate, or of the configuration. Roles, host names and the trusted proxy come from
+// the configuration, even if it has no address for a page (admin.listen). With admin.Authenticate
+// the page answers to all host names, and the program must check them. Errors about options wrap
+// admin.ErrOptions.
+func (r *Replica) Admin(options ...page.Option) (http.Handler, error) {
 	return r.app.Admin(options...)
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
@@ -46,7 +47,7 @@ jobs:
 	var log lockedBuffer
 	replica, err := holdfast.New(holdfast.WithConfigFile(file),
 		holdfast.WithSQLite(sqlite.Driver, filepath.Join(dir, "test.db")),
-		holdfast.WithReplicaName("a"), holdfast.WithPage("127.0.0.1:0"),
+		holdfast.WithReplicaName("a"), holdfast.WithPage(admin.Page, "127.0.0.1:0"),
 		holdfast.WithHandlers(jobs.Handle("done",
 			func(context.Context, *jobs.Run, struct{}) error {
 				select {
@@ -154,6 +155,7 @@ func TestNewBuildsConfig(t *testing.T) {
 	quiet, embedded := holdfast.WithLog(zerolog.Nop(), nil), holdfast.WithDriver(sqlite.Driver)
 	nothing := jobs.Handle("greet", func(context.Context, *jobs.Run, struct{}) error { return nil })
 	built := configs.Defaults()
+	built.Admin.Listen = ""
 	built.Jobs = []configs.Job{{Name: "rollup", Handler: "greet", Tables: []string{"a b"}}}
 	if _, err := holdfast.New(embedded, holdfast.WithConfig(&built), holdfast.WithHandlers(nothing),
 		quiet); err == nil || !strings.Contains(err.Error(), `job "rollup": tables[0]: `) {

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
@@ -106,7 +107,7 @@ func measureStart(tb testing.TB, jobsOf largeJobs, n int,
 	replica, err := holdfast.New(store, table, holdfast.WithJobs(pulse),
 		holdfast.WithHandlers(jobs.Handle("nothing",
 			func(context.Context, *jobs.Run, customer) error { return nil })),
-		holdfast.WithReplicaName("bench"), holdfast.WithPage("127.0.0.1:0"),
+		holdfast.WithReplicaName("bench"), holdfast.WithPage(admin.Page, "127.0.0.1:0"),
 		holdfast.WithLog(zerolog.New(os.Stderr).Level(zerolog.WarnLevel), nil))
 	if err != nil {
 		tb.Fatal(err)

@@ -37,8 +37,12 @@ func TestAdminInAServerOfTheProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := replica.Admin(); !errors.Is(err, admin.ErrOptions) {
+	if _, err := replica.Admin(admin.At("/")); !errors.Is(err, admin.ErrOptions) {
 		t.Errorf("a page without users: %v", err)
+	}
+	if _, err := replica.Admin(); err == nil ||
+		!strings.Contains(err.Error(), "expected at least one of package") {
+		t.Errorf("a page without options: %v", err)
 	}
 	page, err := replica.Admin(admin.At("/holdfast/"), admin.Authenticate(asAnna))
 	if err != nil {
@@ -93,7 +97,7 @@ func TestReloadReachesMountedPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := replica.Admin(); err != nil {
+	if _, err := replica.Admin(admin.At("/")); err != nil {
 		t.Fatal(err)
 	}
 	if err := replica.Open(t.Context()); err != nil {

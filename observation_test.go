@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/internal/test/collectortest"
@@ -63,7 +64,7 @@ func observed(t *testing.T, keys string) (page string, run storage.Record, log *
 	log = &bytes.Buffer{}
 	out := zerolog.SyncWriter(log)
 	replica, err := holdfast.New(holdfast.WithDriver(sqlite.Driver),
-		holdfast.WithConfig(observedConfig(t, keys)),
+		holdfast.WithConfig(observedConfig(t, keys)), holdfast.WithAdmin(admin.Page),
 		holdfast.WithHandlers(greet), holdfast.WithLog(zerolog.New(out), out),
 		holdfast.WithTracing(otlp.Exporter),
 		holdfast.WithListeners(func(_ context.Context, e jobs.Event) { ended <- e }))

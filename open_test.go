@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
@@ -45,6 +46,7 @@ jobs: [{name: hello, handler: greet}]
 	})
 	replica, err := holdfast.New(holdfast.WithDriver(sqlite.Driver),
 		holdfast.WithConfig(config), holdfast.WithHandlers(greet),
+		holdfast.WithAdmin(admin.Page),
 		holdfast.WithLog(zerolog.New(os.Stderr), nil))
 	if err != nil {
 		t.Fatal(err)
@@ -197,6 +199,7 @@ jobs: [{name: hello, handler: greet}]
 	greet := jobs.Handle("greet", func(context.Context, *jobs.Run, struct{}) error { return nil })
 	replica, err := holdfast.New(holdfast.WithDriver(sqlite.Driver),
 		holdfast.WithConfig(config), holdfast.WithHandlers(greet),
+		holdfast.WithAdmin(admin.Page),
 		holdfast.WithLog(zerolog.Nop(), nil))
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/holdfast-dev/holdfast/admin/page"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/internal/tracing"
@@ -141,10 +142,18 @@ func WithReplicaName(name string) Option {
 	})
 }
 
-// WithPage sets the address of the admin page, host:port.
-func WithPage(listen string) Option {
-	return change(func(c *configs.Config) { c.Admin.Listen = listen })
+// WithPage sets the address of the admin page, host:port. The maker is admin.Page of package admin.
+func WithPage(maker page.Maker, listen string) Option {
+	return func(o *options) {
+		WithAdmin(maker)(o)
+		change(func(c *configs.Config) { c.Admin.Listen = listen })(o)
+	}
 }
+
+// WithAdmin lets the configuration set the address of the admin page. The maker is admin.Page of
+// package admin. Without it, New refuses a configuration that has an address in admin.listen.
+// [WithPage] includes it, and [Replica.Admin] does not need it.
+func WithAdmin(maker page.Maker) Option { return func(o *options) { o.Page = maker } }
 
 // WithJobs adds jobs to those of the configuration.
 func WithJobs(jobs ...AnyJob) Option {

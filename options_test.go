@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
@@ -76,11 +77,12 @@ func TestTracingNeedsAnExporter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := holdfast.New(holdfast.WithConfig(config)); err == nil ||
+	page := holdfast.WithAdmin(admin.Page)
+	if _, err := holdfast.New(holdfast.WithConfig(config), page); err == nil ||
 		!strings.Contains(err.Error(), "expected holdfast.WithTracing(otlp.Exporter)") {
 		t.Errorf("without an exporter: got %v", err)
 	}
-	if _, err := holdfast.New(holdfast.WithConfig(config),
+	if _, err := holdfast.New(holdfast.WithConfig(config), page,
 		holdfast.WithTracing(otlp.Exporter)); err != nil {
 		t.Errorf("with an exporter: %v", err)
 	}
@@ -102,10 +104,62 @@ func TestSQLiteNeedsADriver(t *testing.T) {
 	}
 }
 
+// TestPageNeedsItsPackage checks that a program without the page refuses a configuration with an
+// address for it, which the default has, and says what to write.
+func TestPageNeedsItsPackage(t *testing.T) {
+	parse := func(text string) holdfast.Option {
+		t.Helper()
+		config, err := configs.Parse("holdfast.yaml",
+			[]byte("database: {url: 'postgres://h/d'}\n"+text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return holdfast.WithConfig(config)
+	}
+	postgres := holdfast.WithPostgres("postgres://h/d")
+	for name, given := range map[string][]holdfast.Option{
+		"the default": {parse("")},
+		"an address":  {parse("admin: {listen: '127.0.0.1:1'}")},
+		"no function": {postgres, holdfast.WithPage(nil, "127.0.0.1:1")},
+		"nil":         {parse(""), holdfast.WithAdmin(nil)},
+	} {
+		if _, err := holdfast.New(given...); err == nil ||
+			!strings.Contains(err.Error(), "expected holdfast.WithAdmin(admin.Page)") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	for name, given := range map[string][]holdfast.Option{
+		"no configuration":     {postgres},
+		"no address":           {parse("admin: {listen: ''}")},
+		"with the page":        {parse(""), holdfast.WithAdmin(admin.Page)},
+		"an address with code": {postgres, holdfast.WithPage(admin.Page, "127.0.0.1:1")},
+	} {
+		if _, err := holdfast.New(given...); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestMissingPartsAreReportedTogether checks that one error names all parts that a program lacks.
+func TestMissingPartsAreReportedTogether(t *testing.T) {
+	config, err := configs.Parse("holdfast.yaml", []byte(
+		"database: {url: 'sqlite://a.db'}\ntracing: {endpoint: 'http://127.0.0.1:4318'}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = holdfast.New(holdfast.WithConfig(config))
+	for _, want := range []string{"holdfast.WithDriver(sqlite.Driver)",
+		"holdfast.WithTracing(otlp.Exporter)", "holdfast.WithAdmin(admin.Page)"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want it to name %s", err, want)
+		}
+	}
+}
+
 // TestCommandsTakeNoConfiguration checks that the options of a command line may not set the
 // configuration, which the flag --config names.
 func TestCommandsTakeNoConfiguration(t *testing.T) {
-	for _, given := range []holdfast.Option{holdfast.WithPage("127.0.0.1:1"),
+	for _, given := range []holdfast.Option{holdfast.WithPage(admin.Page, "127.0.0.1:1"),
 		holdfast.WithConfigFile("a.yaml"), holdfast.WithPostgres("postgres://h/d")} {
 		if _, err := holdfast.ForCommands(given); err == nil ||
 			!strings.Contains(err.Error(), "--config") {

@@ -1,36 +1,17 @@
 package admin
 
 import (
-	"context"
-	"fmt"
 	"net/http"
 
-	"github.com/holdfast-dev/holdfast/admin/internal/words"
-	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/admin/page"
 )
 
 // Reloaded says what a reload of the configuration changed.
-type Reloaded struct {
-	Replica string `json:"replica"` // the one that reloaded
-	// names of jobs, at most 50 of each
-	Added   []string `json:"added"`
-	Changed []string `json:"changed"`
-	Removed []string `json:"removed"`
-	// changed keys that apply after a restart, at most 50
-	Restart []string `json:"restart"`
-}
+type Reloaded = page.Reloaded
 
 // ReloadError says that the configuration has mistakes, and that nothing has changed. It does not
 // quote them, because they may quote values of the configuration.
-type ReloadError struct {
-	Mistakes int
-}
-
-// Error counts the mistakes.
-func (e *ReloadError) Error() string {
-	return fmt.Sprintf("reload: found %s in the configuration, which the log of the replica "+
-		"lists; nothing has changed", words.Figure(e.Mistakes, "mistake", "mistakes"))
-}
+type ReloadError = page.ReloadError
 
 // reloadJSON makes this replica read its configuration again.
 func (s clusterPages) reloadJSON(w http.ResponseWriter, r *http.Request) {
@@ -57,6 +38,3 @@ func (s clusterPages) reloadJSON(w http.ResponseWriter, r *http.Request) {
 	}
 	s.WriteJSON(w, http.StatusOK, done)
 }
-
-// ReloadFunc reloads the configuration for an operator. It returns a *ReloadError for mistakes.
-type ReloadFunc func(ctx context.Context, by storage.Action) (Reloaded, error)

@@ -10,11 +10,32 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/access"
 	"github.com/holdfast-dev/holdfast/admin/internal/pages"
+	"github.com/holdfast-dev/holdfast/admin/page"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
 )
 
-// Option changes the Options of a page that is mounted in another server.
+// Option changes the Options of a page that is mounted in another server. holdfast.Replica.Admin
+// takes them.
 type Option func(*Options)
+
+// Mount makes the page of a replica with all options, for holdfast.Replica.Admin. Each of them must
+// be an Option of this package. The errors wrap ErrOptions.
+func (o Option) Mount(access page.Access, all []page.Option) (page.Mounted, error) {
+	change := make([]Option, len(all))
+	for i, given := range all {
+		ours, known := given.(Option)
+		if !known || ours == nil {
+			return nil, fmt.Errorf("%w: found %T, expected an option of package admin",
+				ErrOptions, given)
+		}
+		change[i] = ours
+	}
+	m, err := NewMount(optionsFor(access), change...)
+	if err != nil {
+		return nil, err
+	}
+	return mountedPage{m}, nil
+}
 
 // At sets the path under which browsers reach the page, such as /holdfast/. Without it, the path
 // is /.

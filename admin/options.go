@@ -101,9 +101,9 @@ type Options struct {
 	Watch func(ctx context.Context, run uuid.UUID) error
 	// Operations run the actions of operators. Nil: the server is read-only.
 	Operations *operations.Operations
-	// Reload makes this replica read its configuration again. It must be safe for concurrent use.
-	// Nil: the API does not reload.
-	Reload    ReloadFunc
+	// Reload makes this replica read its configuration again. It returns a *ReloadError for
+	// mistakes. It must be safe for concurrent use. Nil: the API does not reload.
+	Reload    func(ctx context.Context, by storage.Action) (Reloaded, error)
 	Advisory  Advisory  // nil: there are no advisory locks
 	Memcached Memcached // nil: advisory locks are not in memcached
 	// Databases returns the databases of jobs by name. It must be safe for concurrent use and must

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/holdfast-dev/holdfast/admin/status"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -105,12 +106,12 @@ func TestStatusWithoutTheStore(t *testing.T) {
 
 func TestStatusOfAProgram(t *testing.T) {
 	o := troubledNight()
-	v := NewStatusReader(StatusOptions{Store: o.Store, StoreName: "PostgreSQL",
+	v := status.NewReader(status.Options{Store: o.Store, StoreName: "PostgreSQL",
 		Operations: o.Operations})(t.Context())
 	if v.Severity != Red || len(v.Problems) != 6 {
 		t.Errorf("the status is %+v", v)
 	}
-	v = NewStatusReader(StatusOptions{Store: down().Store,
+	v = status.NewReader(status.Options{Store: down().Store,
 		StoreName: "PostgreSQL"})(t.Context())
 	if got := fmt.Sprint(v.Problems); v.Severity != Red ||
 		!strings.Contains(got, "does not answer") {

@@ -1,15 +1,13 @@
 package admin
 
 import (
+	"github.com/holdfast-dev/holdfast/admin/page"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // Trace locates the spans of a run.
-type Trace struct {
-	ID   string // "" without a trace
-	Link string // page that shows the trace, or ""
-}
+type Trace = page.Trace
 
 // RunDetail is a run with its attempts: the API's answer for a single run.
 type RunDetail struct {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -26,7 +27,7 @@ func parse(t *testing.T, table string) *configs.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := holdfast.New(holdfast.WithConfig(config),
+	if _, err := holdfast.New(holdfast.WithConfig(config), holdfast.WithAdmin(admin.Page),
 		holdfast.WithHandlers(handlers(nil)...)); err != nil {
 		t.Fatal(err)
 	}

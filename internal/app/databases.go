@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-dev/holdfast/admin"
+	"github.com/holdfast-dev/holdfast/admin/status"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/internal/sleep"
@@ -181,11 +181,11 @@ func (r *Replica) availableDatabases() map[string]bool {
 	return all
 }
 
-// databasesOfPage returns the databases for the status of the cluster.
-func (r *Replica) databasesOfPage() []admin.JobDatabase {
-	var all []admin.JobDatabase
+// databasesOfStatus returns the databases for the status of the cluster.
+func (r *Replica) databasesOfStatus() []status.JobDatabase {
+	var all []status.JobDatabase
 	for _, d := range r.databases {
-		one := admin.JobDatabase{Name: d.name}
+		one := status.JobDatabase{Name: d.name}
 		if state := d.state.Load(); state != nil {
 			one.Err, one.Since = state.err, state.since
 		}

@@ -37,7 +37,7 @@ func TestDatabasesOfReplica(t *testing.T) {
 			t.Errorf("%s: got %+v for the heartbeats, want %+v", name, got, want)
 		}
 	}
-	for _, d := range r.databasesOfPage() {
+	for _, d := range r.databasesOfStatus() {
 		if (d.Err != nil) != (d.Name == "down") || d.Since.IsZero() != (d.Name == "new") {
 			t.Errorf("got %+v for the page", d)
 		}

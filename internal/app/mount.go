@@ -7,30 +7,36 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/holdfast-dev/holdfast/admin"
+	"github.com/holdfast-dev/holdfast/admin/page"
 	"github.com/holdfast-dev/holdfast/configs"
 )
 
 // mounts are the pages in servers of the program.
 type mounts struct {
 	mu    sync.Mutex
-	pages []*admin.Mount
+	pages []page.Mounted
 	open  bool // the replica is open
 }
 
 // all returns the pages.
-func (m *mounts) all() []*admin.Mount {
+func (m *mounts) all() []page.Mounted {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.pages)
 }
 
+// errNoOption is the error of a page in a server of the program without an option, which has the
+// page.
+var errNoOption = errors.New("found no option for the page, expected at least one of package " +
+	"github.com/holdfast-dev/holdfast/admin, such as admin.At(\"/\")")
+
 // Admin returns the page for a server of the program. It answers 503 while the replica is not open.
-func (r *Replica) Admin(change ...admin.Option) (http.Handler, error) {
+func (r *Replica) Admin(options ...page.Option) (http.Handler, error) {
+	if len(options) == 0 || options[0] == nil {
+		return nil, errNoOption
+	}
 	config := r.config.Load()
-	base := AccessOptions(config.Admin)
-	base.Authorizer = r.authorizer
-	page, err := admin.NewMount(base, change...)
+	mounted, err := options[0].Mount(r.accessOf(config.Admin), options)
 	if err != nil {
 		return nil, err
 	}
@@ -38,12 +44,12 @@ func (r *Replica) Admin(change ...admin.Option) (http.Handler, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.open {
-		if err := page.Begin(r.pageOptions(config)); err != nil {
+		if err := mounted.Begin(r.pageParts(config)); err != nil {
 			return nil, err
 		}
 	}
-	m.pages = append(m.pages, page)
-	return page, nil
+	m.pages = append(m.pages, mounted)
+	return mounted, nil
 }
 
 // openMounts makes the servers of the mounted pages.
@@ -51,8 +57,8 @@ func (r *Replica) openMounts(_ context.Context, config *configs.Config) error {
 	m := &r.mounts
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, page := range m.pages {
-		if err := page.Begin(r.pageOptions(config)); err != nil {
+	for _, mounted := range m.pages {
+		if err := mounted.Begin(r.pageParts(config)); err != nil {
 			return err
 		}
 	}
@@ -65,48 +71,38 @@ func (r *Replica) closeMounts() {
 	m.mu.Lock()
 	m.open = false
 	m.mu.Unlock()
-	for _, page := range m.all() {
-		if err := page.End(); err != nil {
+	for _, mounted := range m.all() {
+		if err := mounted.End(); err != nil {
 			r.log.Debug().Err(err).Msg("closing a page of the program returned an error")
 		}
 	}
 }
 
-// pageAccess is a page and the access to it.
-type pageAccess struct {
-	*admin.Server
-	access admin.Access
-}
-
-// accessOf returns all pages, with the access to them that a configuration gives.
-func (r *Replica) accessOf(config configs.Admin) []pageAccess {
-	base := AccessOptions(config)
-	base.Authorizer = r.authorizer
-	var pages []pageAccess
+// allPages returns all pages.
+func (r *Replica) allPages() []page.Guarded {
+	var all []page.Guarded
 	if r.page != nil {
-		pages = append(pages, pageAccess{r.page, base.Access()})
+		all = append(all, r.page)
 	}
-	for _, page := range r.mounts.all() {
-		if server := page.Server(); server != nil {
-			options := page.Options(base)
-			pages = append(pages, pageAccess{server, options.Access()})
-		}
+	for _, mounted := range r.mounts.all() {
+		all = append(all, mounted)
 	}
-	return pages
+	return all
 }
 
 // checkAccess returns the errors that setAccess would return, or nil.
-func checkAccess(pages []pageAccess) error {
+func (r *Replica) checkAccess(access page.Access) error {
 	var problems []error
-	for _, p := range pages {
-		problems = append(problems, p.CheckAccess(p.access))
+	for _, p := range r.allPages() {
+		problems = append(problems, p.CheckAccess(access))
 	}
 	return errors.Join(problems...)
 }
 
-func setAccess(pages []pageAccess) error {
-	for _, p := range pages {
-		if err := p.SetAccess(p.access); err != nil {
+// setAccess replaces the access to all pages.
+func (r *Replica) setAccess(access page.Access) error {
+	for _, p := range r.allPages() {
+		if err := p.SetAccess(access); err != nil {
 			return err
 		}
 	}

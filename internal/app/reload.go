@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/admin"
+	"github.com/holdfast-dev/holdfast/admin/page"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -33,12 +33,12 @@ func (r *Replica) Reload(load func() (*configs.Config, error)) error {
 }
 
 // reloadBy reloads the configuration for an operator, for the API.
-func (r *Replica) reloadBy(_ context.Context, by storage.Action) (admin.Reloaded, error) {
+func (r *Replica) reloadBy(_ context.Context, by storage.Action) (page.Reloaded, error) {
 	done, err := r.reload(r.load, by)
 	if err != nil {
-		return admin.Reloaded{}, &admin.ReloadError{Mistakes: mistakesIn(err)}
+		return page.Reloaded{}, &page.ReloadError{Mistakes: mistakesIn(err)}
 	}
-	return admin.Reloaded{Replica: by.Replica, Added: done.Added, Changed: done.Changed,
+	return page.Reloaded{Replica: by.Replica, Added: done.Added, Changed: done.Changed,
 		Removed: done.Removed, Restart: done.Restart}, nil
 }
 
@@ -131,7 +131,7 @@ func (r *Replica) apply(next *configs.Config) (done reloaded, err error) {
 	now := merged(before, next)
 	table := Jobs(now)
 	access := r.accessOf(now.Admin)
-	if err := checkAccess(access); err != nil {
+	if err := r.checkAccess(access); err != nil {
 		return done, err
 	}
 	r.config.Store(now) // SetJobs builds the added jobs by it
@@ -147,7 +147,7 @@ func (r *Replica) apply(next *configs.Config) (done reloaded, err error) {
 	if r.level != nil {
 		r.level.set(now.Log.Level)
 	}
-	if err := setAccess(access); err != nil {
+	if err := r.setAccess(access); err != nil {
 		return done, err
 	}
 	r.logReload(revision, restart)

@@ -16,7 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/holdfast-dev/holdfast/admin"
+	"github.com/holdfast-dev/holdfast/admin/page"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/internal/metrics"
@@ -43,6 +43,7 @@ type Options struct {
 	Connection
 	Tracers    trace.TracerProvider  // of the program; nil: the configuration decides
 	Exporter   tracing.Exporter      // for the section tracing; nil: New refuses the section
+	Page       page.Maker            // for admin.listen; nil: New refuses an address
 	Registerer prometheus.Registerer // gets the metrics; nil: only the page serves them
 	Shared     *Shared               // nil: the replica opens its own store and locks
 	// Load reads the configuration again, for reloads by the API; nil: the API does not reload.
@@ -80,6 +81,7 @@ type Replica struct {
 	noStatus   bool                  // the metrics have no status
 	tracers    trace.TracerProvider  // nil: the configuration decides
 	exporter   tracing.Exporter      // nil: the configuration has no section tracing
+	maker      page.Maker            // nil: the configuration has no address of a page
 	registerer prometheus.Registerer // nil: only the page serves the metrics
 	mounts     mounts
 	stopped    atomic.Pointer[stop] // nil before Run has returned
@@ -106,7 +108,7 @@ type opened struct {
 	scheduler  *engine.Scheduler
 	operations *operations.Operations
 	sender     *webhook.Sender // nil without webhooks
-	page       *admin.Server   // nil without admin.listen
+	page       page.Server     // nil without admin.listen
 }
 
 // New checks the configuration against the handlers and returns a replica. It opens and starts
@@ -118,10 +120,7 @@ func New(config *configs.Config, o Options) (*Replica, error) {
 	if err := config.CheckRead(); err != nil {
 		return nil, err
 	}
-	if err := checkTracing(config, o); err != nil {
-		return nil, err
-	}
-	if err := o.Connection.check(config); err != nil && o.Shared == nil {
+	if err := o.check(config); err != nil {
 		return nil, err
 	}
 	targets, err := targetsOf(config)
@@ -135,7 +134,7 @@ func New(config *configs.Config, o Options) (*Replica, error) {
 	table := Jobs(config)
 	r := &Replica{registry: registry, output: o.LogOutput, shared: o.Shared,
 		noStatus: o.NoStatus, connection: o.Connection,
-		tracers: o.Tracers, exporter: o.Exporter, registerer: o.Registerer,
+		tracers: o.Tracers, exporter: o.Exporter, maker: o.Page, registerer: o.Registerer,
 		middleware: o.Middleware, listeners: o.Listeners,
 		authorizer: o.Authorizer, load: o.Load}
 	r.lifetime, r.end = context.WithCancelCause(context.Background())
@@ -154,6 +153,15 @@ func New(config *configs.Config, o Options) (*Replica, error) {
 		}
 	}
 	return r, nil
+}
+
+// check returns an error for each part that the configuration needs and the program does not have.
+func (o *Options) check(config *configs.Config) error {
+	problems := []error{checkTracing(config, *o), checkPage(config, o.Page)}
+	if o.Shared == nil {
+		problems = append(problems, o.Connection.check(config))
+	}
+	return errors.Join(problems...)
 }
 
 // checkStore returns an error for each job whose handler does not work with the configured store.

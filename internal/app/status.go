@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/admin"
+	"github.com/holdfast-dev/holdfast/admin/status"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -14,21 +14,24 @@ import (
 // statusInterval is how often a replica reads the status for its metrics.
 const statusInterval = 15 * time.Second
 
-// statusRules returns the configured limits of the status.
-func statusRules(config *configs.Config) admin.Rules {
-	return admin.Rules{FailingAfter: config.Status.FailingAfter, MaxOffset: config.Clock.MaxOffset}
-}
-
 // StatusOptions returns the options for the status of the configured cluster. Locks is nil if
 // the caller does not check memcached.
 func StatusOptions(config *configs.Config, store storage.History, ops *operations.Operations,
-	locks *LockBackend) admin.StatusOptions {
-	o := admin.StatusOptions{Store: store, StoreName: storeName(config), Operations: ops,
-		Rules: statusRules(config)}
+	locks *LockBackend) status.Options {
+	o := status.Options{Store: store, StoreName: storeName(config), Operations: ops,
+		Rules: status.Rules{FailingAfter: config.Status.FailingAfter,
+			MaxOffset: config.Clock.MaxOffset}}
 	if locks != nil && locks.watch != nil {
 		o.Memcached = locks.watch
 	}
 	return o
+}
+
+// statusOptions returns the options for the status as this replica sees it.
+func (r *Replica) statusOptions(config *configs.Config) status.Options {
+	options := StatusOptions(config, r.timed, r.operations, r.locks)
+	options.Databases = r.databasesOfStatus
+	return options
 }
 
 // CheckLocks checks the memcached servers once. It does nothing for locks in memory.
@@ -49,9 +52,7 @@ func (b *LockBackend) Servers() []memcached.Health {
 
 // watchStatus reads the status for the metrics until ctx ends, and then returns nil.
 func (r *Replica) watchStatus(ctx context.Context) error {
-	options := StatusOptions(r.config.Load(), r.timed, r.operations, r.locks)
-	options.Databases = r.databasesOfPage
-	read := admin.NewStatusReader(options)
+	read := status.NewReader(r.statusOptions(r.config.Load()))
 	ticker := time.NewTicker(statusInterval)
 	defer ticker.Stop()
 	for {
@@ -75,7 +76,7 @@ func (r *Replica) severities() map[string]bool {
 		return nil
 	}
 	found := make(map[string]bool)
-	for _, severity := range admin.Severities() {
+	for _, severity := range status.Severities() {
 		found[string(severity)] = string(severity) == *current
 	}
 	return found

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/admin"
+	"github.com/holdfast-dev/holdfast/admin/page"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/internal/tracing"
@@ -60,16 +60,16 @@ func (r *Replica) openTracing(ctx context.Context, config *configs.Config) (err 
 }
 
 // traceOf returns the trace of a run for its page. It is zero if the run is not traced.
-func (r *Replica) traceOf(run uuid.UUID) admin.Trace {
+func (r *Replica) traceOf(run uuid.UUID) page.Trace {
 	if r.traces == nil || !r.traces.Traces(run) {
-		return admin.Trace{}
+		return page.Trace{}
 	}
 	id := engine.TraceID(run)
 	t := r.config.Load().Tracing
 	if t == nil {
-		return admin.Trace{ID: id}
+		return page.Trace{ID: id}
 	}
-	return admin.Trace{ID: id, Link: strings.ReplaceAll(t.Link, configs.TraceIDMark, id)}
+	return page.Trace{ID: id, Link: strings.ReplaceAll(t.Link, configs.TraceIDMark, id)}
 }
 
 // flush sends the last spans. It takes at most flushTimeout.

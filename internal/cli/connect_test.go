@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
@@ -71,7 +72,7 @@ admin:
 		t.Fatal(err)
 	}
 	quiet := zerolog.Nop()
-	replica, err := app.New(config, app.Options{Log: &quiet,
+	replica, err := app.New(config, app.Options{Log: &quiet, Page: admin.Page,
 		Connection: app.Connection{Driver: sqlite.Driver},
 		Load:       func() (*configs.Config, error) { return configs.Load(path) }})
 	if err != nil {

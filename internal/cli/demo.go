@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/internal/sleep"
@@ -88,7 +89,8 @@ func (c *commandLine) demo(ctx context.Context, listen string) (err error) {
 		own.Replica.Name, own.Admin.Listen = fmt.Sprintf("replica-%c", 'a'+i), address
 		quiet := log.Level(zerolog.WarnLevel)
 		replica, err := app.New(&own, app.Options{Handlers: handlers, Log: &quiet,
-			LogOutput: output, Shared: &app.Shared{Store: app.OfSQLite(store), Locks: locks}})
+			LogOutput: output, Page: admin.Page,
+			Shared: &app.Shared{Store: app.OfSQLite(store), Locks: locks}})
 		if err == nil {
 			err = replica.Open(ctx)
 		}

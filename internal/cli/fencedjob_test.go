@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -180,7 +181,7 @@ func startReplica(t *testing.T, text string) (*app.Replica, *configs.Config) {
 		t.Fatal(err)
 	}
 	log := zerolog.Nop()
-	replica, err := app.New(config, app.Options{Log: &log,
+	replica, err := app.New(config, app.Options{Log: &log, Page: admin.Page,
 		Connection: app.Connection{Driver: sqlite.Driver}})
 	if err != nil {
 		t.Fatal(err)

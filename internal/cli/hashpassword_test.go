@@ -8,12 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/admin/password"
 	"github.com/holdfast-dev/holdfast/configs"
-	"github.com/holdfast-dev/holdfast/internal/app"
 )
 
 // hashPassword runs the command with a line on standard input.
@@ -80,46 +76,5 @@ func TestConfigAcceptsTokenHash(t *testing.T) {
 			[]byte("admin: {tokens: [{name: a, token_hash: "+result.Hash+"}]}")); err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-// TestAccessOptions checks that all settings for access in the file reach the admin page.
-func TestAccessOptions(t *testing.T) {
-	sum := strings.Repeat("6f", 32)
-	const hash = "$2y$05$bvIG6Nmid91Mu9RcmmWZfO5HJIMCT8riNW0hEp8f6/FuA2/mHZFpe"
-	config, err := configs.Parse("c.yaml", []byte(`
-admin:
-  listen: ":8080"
-  hosts: [scheduler.example.com]
-  users: [{name: anna, role: operator, password_hash: '`+hash+`'}]
-  tokens: [{name: ci, token_hash: `+sum+`}]
-  trusted_proxy: {networks: [10.1.0.0/16], user_header: X-User, operators: [olga],
-    secret_header: X-Secret, secret: '`+sum[4:]+`abcd'}
-  cookie_keys: [{key: `+sum+`}, {key: `+sum[2:]+`x}]
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.Admin.TLS = &configs.ServerTLS{CertFile: "a.crt", KeyFile: "a.key"}
-	want := admin.Options{
-		Listen: ":8080", Hosts: []string{"scheduler.example.com"},
-		Certificate: &admin.Certificate{CertFile: "a.crt", KeyFile: "a.key"},
-		Users:       []admin.User{{Name: "anna", Role: admin.Operator, PasswordHash: hash}},
-		Tokens:      []admin.Token{{Name: "ci", Role: admin.Viewer, Hash: sum}},
-		Proxy: &admin.Proxy{Networks: config.Admin.TrustedProxy.Networks,
-			UserHeader: "X-User", Role: admin.Viewer, Operators: []string{"olga"},
-			SecretHeader: "X-Secret", Secret: sum[4:] + "abcd"},
-		CookieKeys: [][]byte{[]byte(sum), []byte(sum[2:] + "x")},
-	}
-	got := app.AccessOptions(config.Admin)
-	if len(got.Proxy.Networks) != 1 || got.Proxy.Networks[0].String() != "10.1.0.0/16" {
-		t.Errorf("networks are %v", got.Proxy.Networks)
-	}
-	got.Proxy.Networks, want.Proxy.Networks = nil, nil
-	if diff := cmp.Diff(want.Users, got.Users) + cmp.Diff(want.Tokens, got.Tokens) +
-		cmp.Diff(want.Proxy, got.Proxy) + cmp.Diff(want.CookieKeys, got.CookieKeys) +
-		cmp.Diff(want.Certificate, got.Certificate) + cmp.Diff(want.Hosts, got.Hosts) +
-		cmp.Diff(want.Listen, got.Listen); diff != "" {
-		t.Errorf("options differ (-want +got):\n%s", diff)
 	}
 }

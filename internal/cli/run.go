@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/internal/systemd"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
@@ -48,7 +49,7 @@ reloads or stops, and that it is alive (WatchdogSec).`,
 			}
 			program := c.program
 			program.Load, program.Exporter = c.load, otlp.Exporter
-			program.Driver = sqlite.Driver
+			program.Driver, program.Page = sqlite.Driver, admin.Page
 			replica, err := app.New(config, program)
 			if err != nil {
 				return err

@@ -1,10 +1,15 @@
 package charts
 
 import (
-	"html/template"
+	"html"
 	"strconv"
 	"strings"
 )
+
+// Fragment is a part of an SVG picture, in which everything is escaped. The function svg of the
+// templates inserts it. Its type is not template.HTML, because html/template would then be part of
+// every program that reads the status of a cluster.
+type Fragment string
 
 // svg builds the hundreds of equal elements of a picture. A template would call several functions
 // by reflection for each of their attributes.
@@ -15,30 +20,30 @@ type svg struct{ strings.Builder }
 func (s *svg) add(parts ...string) {
 	for i, part := range parts {
 		if i%2 == 1 {
-			part = template.HTMLEscapeString(part)
+			part = html.EscapeString(part)
 		}
 		s.WriteString(part)
 	}
 }
 
-// html returns what was added.
-func (s *svg) html() template.HTML { return template.HTML(s.String()) }
+// fragment returns what was added.
+func (s *svg) fragment() Fragment { return Fragment(s.String()) }
 
 // Elements returns the bars of a strip.
-func (s Strip) Elements() template.HTML { return elements(s.Bars) }
+func (s Strip) Elements() Fragment { return elements(s.Bars) }
 
-func elements(bars []Bar) template.HTML {
+func elements(bars []Bar) Fragment {
 	var out svg
 	for _, b := range bars {
 		out.add(`<rect class="`, string(b.State), `" x="`, strconv.Itoa(b.X), `" y="`,
 			strconv.Itoa(b.Y), `" width="`, strconv.Itoa(b.W), `" height="`, strconv.Itoa(b.H),
 			`"><title>`, b.Title, "</title></rect>\n")
 	}
-	return out.html()
+	return out.fragment()
 }
 
 // BarElements returns the bars of a lane.
-func (l Lane) BarElements() template.HTML {
+func (l Lane) BarElements() Fragment {
 	var out svg
 	for _, b := range l.Bars {
 		class, fill := b.Class, ""
@@ -52,11 +57,11 @@ func (l Lane) BarElements() template.HTML {
 			`</title><rect x="`, b.X.String(), `" y="`, strconv.Itoa(b.Y), `" width="`,
 			b.W.String(), `" height="`, strconv.Itoa(BarHeight), `"`+fill+"/></a>\n")
 	}
-	return out.html()
+	return out.fragment()
 }
 
 // BarElements returns the bars of a histogram.
-func (c HistogramChart) BarElements() template.HTML {
+func (c HistogramChart) BarElements() Fragment {
 	var out svg
 	for _, b := range c.Bars {
 		x, width := b.X.String(), b.W.String()
@@ -65,5 +70,5 @@ func (c HistogramChart) BarElements() template.HTML {
 			width, `" height="`, strconv.Itoa(b.ReachH), `"/><rect x="`, x, `" y="`,
 			strconv.Itoa(b.Y), `" width="`, width, `" height="`, strconv.Itoa(b.H), "\"/></a>\n")
 	}
-	return out.html()
+	return out.fragment()
 }

@@ -60,6 +60,7 @@ func NewTemplates() (*Templates, error) {
 		"span":           words.Span,
 		"startDelay":     records.StartDelay,
 		"state":          words.State,
+		"svg":            func(f charts.Fragment) template.HTML { return template.HTML(f) },
 		"why":            words.Why,
 		"whyWaits":       words.WhyWaits,
 		"isRun":          isRun,

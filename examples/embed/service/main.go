@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/examples/embed/sales"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
@@ -38,7 +39,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	log := zerolog.New(zerolog.SyncWriter(os.Stderr)).With().Timestamp().Logger()
 
-	replica, err := holdfast.New(holdfast.WithConfigFile(*path),
+	replica, err := holdfast.New(holdfast.WithConfigFile(*path), holdfast.WithAdmin(admin.Page),
 		holdfast.WithDriver(sqlite.Driver), // the file names a SQLite database
 		holdfast.WithHandlers(sales.Handlers()...), holdfast.WithLog(log, os.Stderr))
 	if err != nil {

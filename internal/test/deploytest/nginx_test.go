@@ -16,6 +16,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
@@ -32,18 +33,18 @@ const (
 
 // startReplica runs a replica until the test ends, with more keys of admin, and returns the address
 // of its page.
-func startReplica(t *testing.T, admin string) string {
+func startReplica(t *testing.T, keys string) string {
 	t.Helper()
 	config, err := configs.Parse("holdfast.yaml", fmt.Appendf(nil, "database: {url: "+
 		"'sqlite://%s'}\nreplica: {name: a}\nadmin: {listen: '127.0.0.1:0', hosts: [%s], tokens: "+
 		"[{name: deploy, role: operator, token_hash: %s}], %s}\njobs: [{name: once, "+
 		"handler: command, params: {command: ['true']}}]\n", filepath.Join(t.TempDir(), "test.db"), site,
-		accesstest.Sum(token), admin))
+		accesstest.Sum(token), keys))
 	if err != nil {
 		t.Fatal(err)
 	}
 	log := zerolog.Nop()
-	replica, err := app.New(config, app.Options{Log: &log,
+	replica, err := app.New(config, app.Options{Log: &log, Page: admin.Page,
 		Connection: app.Connection{Driver: sqlite.Driver}})
 	if err != nil {
 		t.Fatal(err)

@@ -80,6 +80,17 @@ func TestModulesOfAProgram(t *testing.T) {
 	}
 }
 
+// TestNoTemplatesWithoutThePage checks that a program without the page links no templates. They
+// call methods by name, so the linker keeps all methods of all types that the program uses: several
+// megabytes.
+func TestNoTemplatesWithoutThePage(t *testing.T) {
+	for _, path := range command(t, "list", "-deps", module+"/internal/test/weight/postgres") {
+		if path == "text/template" || path == "html/template" || path == module+"/admin" {
+			t.Errorf("the program links %s", path)
+		}
+	}
+}
+
 // TestRequirements checks that the scheduler links each direct requirement of go.mod, except for
 // those of testOnly. Libraries that only tests need are otherwise in nested modules.
 func TestRequirements(t *testing.T) {
@@ -97,7 +108,7 @@ func TestRequirements(t *testing.T) {
 }
 
 // maxSize is the maximum size of the stripped program, in bytes.
-const maxSize = 28 << 20
+const maxSize = 20 << 20
 
 // TestSize builds the program with PostgreSQL and logs its size.
 func TestSize(t *testing.T) {
