@@ -47,6 +47,9 @@ func newBuiltJob(e *encoder, job Job, mistakes []Mistake) BuiltJob {
 		mistakes: mistakes}
 }
 
+// Name returns the name of the job.
+func (b BuiltJob) Name() string { return b.name }
+
 // Text returns the job as a text for ParseJob: the keys whose values are not zero.
 func (b BuiltJob) Text() ([]byte, error) {
 	if b.err != nil {
