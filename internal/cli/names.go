@@ -27,21 +27,19 @@ func hintIn(ctx context.Context, in cluster, name string, names namesIn) string 
 	return didYouMean(name, known)
 }
 
-// checkName returns an error if name, of a group or a replica, is not among the names of a cluster.
-// "" is no name, and no error.
-func checkName(ctx context.Context, in cluster, what, name string, names namesIn) error {
-	if name == "" {
-		return nil
-	}
+// checkName reports whether name, of a group or a replica, is among the names of a cluster. It
+// returns an error with the most similar name if there is one. Without one, the name may be right:
+// a group can be paused before its first job is deployed, and the history has runs of former
+// replicas.
+func checkName(ctx context.Context, in cluster, what, name string, names namesIn) (bool, error) {
 	known, err := names(ctx, in)
 	if err != nil || slices.Contains(known, name) {
-		return err
+		return err == nil, err
 	}
-	hint := didYouMean(name, known)
-	if hint == "" && what == "group" {
-		hint = "; no job is in this group"
+	if hint := didYouMean(name, known); hint != "" {
+		return false, fmt.Errorf("%s %q: not found in the store%s", what, name, hint)
 	}
-	return fmt.Errorf("%s %q: not found in the store%s", what, name, hint)
+	return false, nil
 }
 
 // withJobAdvice adds advice to the error for a job that the store does not have.

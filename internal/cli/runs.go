@@ -110,10 +110,16 @@ func checkFilter(ctx context.Context, in cluster, f storage.RunFilter) error {
 			return withJobAdvice(ctx, in, storage.ErrNotFound, f.Job)
 		}
 	}
-	if err := checkName(ctx, in, "group", f.Group, groupsIn); err != nil {
-		return err
+	if f.Group != "" {
+		if _, err := checkName(ctx, in, "group", f.Group, groupsIn); err != nil {
+			return err
+		}
 	}
-	return checkName(ctx, in, "replica", f.Replica, replicasIn)
+	if f.Replica == "" {
+		return nil
+	}
+	_, err := checkName(ctx, in, "replica", f.Replica, replicasIn)
+	return err
 }
 
 // idText returns an id as one cell, "" for none.

@@ -68,7 +68,6 @@ func TestUnknownNames(t *testing.T) {
 		"pause nightyl":             `did you mean "nightly"?`,
 		"resume wekly":              `it has no pause of its own; did you mean "weekly"?`,
 		"pause --group report":      `group "report": not found in the store; did you mean "reports"?`,
-		"pause --group x":           `group "x": not found in the store; no job is in this group`,
 		"runs --group report":       `group "report": not found in the store; did you mean "reports"?`,
 		"runs --replica web-2":      `replica "web-2": not found in the store; did you mean "web-1"?`,
 		"runs --job nightyl":        `not found in the store; did you mean "nightly"?`,
@@ -89,6 +88,25 @@ func TestUnknownNames(t *testing.T) {
 				t.Errorf("%s %s: got %+v, want exit code 1 and %q", by[0], args, got, want)
 			}
 		}
+	}
+}
+
+// TestNamesThatMayBeRight checks that a name without a similar one is no error where it may be that
+// of a future group, or of a former replica.
+func TestNamesThatMayBeRight(t *testing.T) {
+	s := serve(t)
+	got := perform(t, nil, "pause", "--group", "x", "-c", s.config)
+	if got.code != 0 || !strings.Contains(got.out, "group x") ||
+		got.notes != "scheduler: note: no job is in group \"x\" now\n" {
+		t.Errorf("a pause of a group without jobs: got %+v", got)
+	}
+	got = perform(t, nil, "pause", "--group", "reports", "-c", s.config)
+	if got.code != 0 || got.notes != "" {
+		t.Errorf("a pause of a group with jobs: got %+v", got)
+	}
+	got = perform(t, nil, "runs", "--replica", "nobody", "-o", "json", "-c", s.config)
+	if got.code != 0 || strings.TrimSpace(got.out) != "[]" {
+		t.Errorf("runs of a former replica: got %+v", got)
 	}
 }
 

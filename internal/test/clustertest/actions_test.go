@@ -429,7 +429,7 @@ func TestCommandsOfActions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("name: added\nhandler: ledger\nparams: {tables: [added]}\n")
+	write("name: added\ngroup: loads\nhandler: ledger\nparams: {tables: [added]}\n")
 	var spec storage.Spec
 	c.commandJSON(&spec, "add", "-f", file, "--reason", "more")
 	if spec.Job != "added" || spec.Version != 1 || spec.ChangedBy == "" {
