@@ -45,7 +45,9 @@ func pictures() []picture {
 	return []picture{
 		{"overview", "../README.md", "/", 1280, 1034, []string{"1 job fails repeatedly",
 			"Four replicas: three live, one lost.", "holds <bdi>public/orders</bdi>",
-			"5 failures in a row"}},
+			"5 failures in a row",
+			"Job archive-orders usually takes 9 min. Firings of rollup-sales are skipped because of it.",
+			"The last runs of these jobs failed: report-sales, send-invoices."}},
 		{"job", operations, "/jobs/rollup-sales", 1280, 900, []string{"Next scheduled times",
 			"Last 30 days", "at the median", "Start delay"}},
 		{"run", operations, "/runs/" + id(shopInvoices).String(), 1440, 1368, []string{"Phases",

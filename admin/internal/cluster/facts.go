@@ -22,7 +22,7 @@ const (
 	// outcomesOfJob is the number of runs of a job that are checked for failures in a row.
 	outcomesOfJob = 20
 	// decidingOutcomes is the number of runs that are read first.
-	decidingOutcomes = 2
+	decidingOutcomes = 3
 	// maxSuspects bounds the jobs that are checked.
 	maxSuspects = 250
 	// latestFailures is the number of failed runs of any age whose jobs are checked, beside the
@@ -38,7 +38,7 @@ const (
 
 // Facts are what the status needs of the store, beside sessions.
 type Facts struct {
-	// Outcomes are the last runs of each job that failed lately, the newest first.
+	// Outcomes are the last runs of each job that failed or was skipped lately, the newest first.
 	Outcomes map[string][]storage.Outcome
 	// Errors are the errors of the last failed runs, by job, as far as they are among the newest.
 	Errors map[string]string
@@ -46,6 +46,14 @@ type Facts struct {
 	Delays  map[string]storage.Typical
 	Waiting []storage.Record      // oldest first
 	GivenUp []storage.Undelivered // in the last 24 h, newest first
+	// Running are the runs that have run for minLongRun, oldest first, and Usual are the usual
+	// durations of their jobs.
+	Running []storage.Record
+	Usual   map[string]storage.Typical
+	// Skipped are the last skipped runs of jobs that are skipped repeatedly, by job.
+	Skipped map[string]storage.Record
+	// Missed counts the misfires of the last 24 h.
+	Missed []storage.EndCount
 }
 
 // facts queries the facts at now.
@@ -81,30 +89,99 @@ func (r *Reader) facts(ctx context.Context, now time.Time) (f Facts, err error) 
 	if f.Delays, err = r.startDelays(ctx, waiters, now); err != nil {
 		return f, err
 	}
+	if f.Skipped, err = r.lastSkips(ctx, now, f.Outcomes); err != nil {
+		return f, err
+	}
+	if f.Missed, err = r.missed(ctx, now); err != nil {
+		return f, err
+	}
+	if f.Running, f.Usual, err = r.longRunning(ctx, now); err != nil {
+		return f, err
+	}
 	f.GivenUp, err = r.givenUp(ctx, now)
 	return f, err
+}
+
+// lastSkips returns the last skipped run of at most maxRemovedChecks jobs that are skipped
+// repeatedly, because each is a query.
+func (r *Reader) lastSkips(ctx context.Context, now time.Time,
+	outcomes map[string][]storage.Outcome) (map[string]storage.Record, error) {
+	skips := make(map[string]storage.Record)
+	for _, job := range slices.Sorted(maps.Keys(outcomes)) {
+		if len(skips) == maxRemovedChecks || !skipsRepeatedly(outcomes[job], now) {
+			continue
+		}
+		last, err := r.Runs(ctx, storage.RunFilter{Job: job, States: []jobs.State{jobs.Skipped},
+			Limit: 1})
+		if err != nil {
+			return nil, err
+		}
+		if len(last) > 0 {
+			skips[job] = last[0]
+		}
+	}
+	return skips, nil
+}
+
+func (r *Reader) missed(ctx context.Context, now time.Time) (missed []storage.EndCount,
+	err error) {
+	endCounts, err := r.recentEndCounts(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range endCounts.endCounts {
+		if t.State == jobs.Missed {
+			missed = append(missed, t)
+		}
+	}
+	return missed, nil
+}
+
+// longRunning returns the runs that have run for minLongRun, and the usual durations of their jobs.
+func (r *Reader) longRunning(ctx context.Context, now time.Time) ([]storage.Record,
+	map[string]storage.Typical, error) {
+	running, err := r.Runs(ctx, storage.RunFilter{States: []jobs.State{jobs.Running},
+		Limit: storage.MaxBatch})
+	if err != nil {
+		return nil, nil, err
+	}
+	running = slices.DeleteFunc(running, func(run storage.Record) bool {
+		return now.Sub(records.Since(run)) < minLongRun
+	})
+	slices.SortFunc(running, records.OlderFirst)
+	names := make([]string, len(running))
+	for i, run := range running {
+		names[i] = run.Job
+	}
+	if len(names) == 0 {
+		return nil, nil, nil
+	}
+	usual, err := r.lock.Usual(ctx, now, names)
+	return running, usual, err
 }
 
 // failedStates are the states of a run that count as a failure of its job.
 func failedStates() []jobs.State { return []jobs.State{jobs.Failed, jobs.TimedOut, jobs.Lost} }
 
-// suspects returns the jobs that may be failing: those with failures in the last 24 h, the most
-// failures first, then those of the latest failures before. It returns the latest failures, too.
+// suspects returns the jobs that may be failing or skipped: those with failures in the last 24 h,
+// the most failures first, then those of the latest failures before, then those with skipped
+// firings in the last 24 h. It returns the latest failures, too.
 func (r *Reader) suspects(ctx context.Context, now time.Time) ([]string, []storage.Record,
 	error) {
 	endCounts, err := r.recentEndCounts(ctx, now)
 	if err != nil {
 		return nil, nil, err
 	}
-	failures := make(map[string]int)
+	failures, skips := make(map[string]int), make(map[string]int)
 	for _, t := range endCounts.endCounts {
-		if slices.Contains(failedStates(), t.State) {
+		switch {
+		case slices.Contains(failedStates(), t.State):
 			failures[t.Job] += t.Runs
+		case t.State == jobs.Skipped && isSkip(t.Reason):
+			skips[t.Job] += t.Runs
 		}
 	}
-	names := slices.SortedFunc(maps.Keys(failures), func(a, b string) int {
-		return cmp.Or(failures[b]-failures[a], strings.Compare(a, b))
-	})
+	names := mostFirst(failures)
 	latest, err := r.Runs(ctx, storage.RunFilter{States: failedStates(), Limit: latestFailures})
 	if err != nil {
 		return nil, nil, err
@@ -115,7 +192,19 @@ func (r *Reader) suspects(ctx context.Context, now time.Time) ([]string, []stora
 			names = append(names, run.Job)
 		}
 	}
+	for _, job := range mostFirst(skips) {
+		if failures[job] == 0 {
+			names = append(names, job)
+		}
+	}
 	return names[:min(len(names), maxSuspects)], latest, nil
+}
+
+// mostFirst returns the names by their counts, the largest first.
+func mostFirst(counts map[string]int) []string {
+	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(counts[b]-counts[a], strings.Compare(a, b))
+	})
 }
 
 // lastOutcomes returns the last runs of each job, as many as decide whether it is failing. The last
@@ -134,7 +223,8 @@ func (r *Reader) lastOutcomes(ctx context.Context, names []string,
 		var undecided []string
 		for _, job := range names {
 			all[job] = found[job]
-			if _, decided := decideStreak(found[job], now); !decided && len(found[job]) == n {
+			_, decided := decideStreak(found[job], now)
+			if (!decided || !skipsDecided(found[job])) && len(found[job]) == n {
 				undecided = append(undecided, job)
 			}
 		}

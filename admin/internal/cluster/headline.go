@@ -40,13 +40,16 @@ func headline(severity Severity, problems []Problem) string {
 
 // phrase describes problems of one kind in a few words, in the past tense if all have ended.
 func phrase(problems []Problem) string {
-	first := problems[0]
-	now, past := phrases(first.Kind, len(problems))
+	first, n := problems[0], len(problems)
+	if first.Kind == KindJobFailed { // one problem of several jobs
+		n = first.Count
+	}
+	now, past := phrases(first.Kind, n)
 	text := now
 	if !slices.ContainsFunc(problems, func(p Problem) bool { return p.EndedAt == nil }) {
 		text = past
 	}
-	return strings.NewReplacer("#", fmt.Sprint(len(problems)), "STORE", first.Subject).Replace(text)
+	return strings.NewReplacer("#", fmt.Sprint(n), "STORE", first.Subject).Replace(text)
 }
 
 // phrases describes n active and n ended problems of a kind. STORE stands for the store, and # for
@@ -71,6 +74,17 @@ func phrases(kind Kind, n int) (now, past string) {
 		return clocks + " " + are + " off", clocks + " " + were + " off"
 	case KindDraining:
 		return replicas + " " + are + " draining", replicas + " " + were + " draining"
+	case KindJobFailed:
+		failed := words.Verb(n, "# job failed in its last run", "# jobs failed in their last runs")
+		return failed, strings.Replace(failed, "failed", "had failed", 1)
+	case KindLongRun:
+		return words.Verb(n, "# run takes", "# runs take") + " longer than usual",
+			words.Verb(n, "# run", "# runs") + " took longer than usual"
+	case KindSkipped:
+		return words.Verb(n, "# job is", "# jobs are") + " skipped repeatedly",
+			words.Verb(n, "# job was", "# jobs were") + " skipped repeatedly"
+	case KindMissed:
+		return "firings were missed", "firings were missed earlier"
 	case KindLongWait:
 		return "runs wait longer than usual", "runs waited longer than usual"
 	case KindDeliveries:

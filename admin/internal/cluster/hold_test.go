@@ -38,6 +38,21 @@ func TestProblemsAreHeld(t *testing.T) {
 			"The clock of replica b was 1m1s off."},
 		KindDraining: {func(e *Evidence) { e.Replicas[1].Draining = true },
 			"Replica b was draining."},
+		KindJobFailed: {func(e *Evidence) {
+			e.Outcomes = map[string][]storage.Outcome{"invoices": ran(time.Hour, jobs.Failed)}
+		}, "The last run of 1 job had failed."},
+		KindLongRun: {func(e *Evidence) {
+			e.Running = []storage.Record{{Job: "backup", State: jobs.Running, StartedAt: &hour}}
+			e.Usual = map[string]storage.Typical{"backup": {Runs: 20, Long: time.Minute}}
+		}, "A run of job backup took much longer than usual."},
+		KindSkipped: {func(e *Evidence) {
+			e.Outcomes = map[string][]storage.Outcome{"rollup": ran(time.Hour, jobs.Skipped,
+				jobs.Skipped, jobs.Skipped, jobs.Skipped, jobs.Skipped)}
+			e.Skipped = map[string]storage.Record{"rollup": {Job: "rollup"}}
+		}, "Job rollup was skipped several times in a row."},
+		KindMissed: {func(e *Evidence) {
+			e.Missed = []storage.EndCount{{Job: "rollup", Runs: 1, Last: e.Now}}
+		}, "Firings of 1 job were missed."},
 		KindLongWait: {func(e *Evidence) {
 			e.Waiting = []storage.Record{waiter(1, "backup", time.Hour, &jobs.Blocker{})}
 		}, "1 run waited longer than usual."},

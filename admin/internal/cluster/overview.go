@@ -85,7 +85,7 @@ func (r *Reader) Overview(ctx context.Context, p Snapshot) (Overview, error) {
 	if err != nil {
 		return o, err
 	}
-	if err := r.lock.AddUsual(ctx, o.Now, set.Locks); err != nil {
+	if err := locks.AddUsual(ctx, r.lock, o.Now, set.Locks); err != nil {
 		return o, err
 	}
 	known, err := r.lock.Resources(ctx, o.Now)

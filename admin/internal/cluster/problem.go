@@ -16,7 +16,7 @@ type Problem struct {
 	Link     string     `json:"link"`               // path of the page, without a prefix
 	Since    *time.Time `json:"since,omitempty"`    // by the store's clock, if it is known
 	EndedAt  *time.Time `json:"ended_at,omitempty"` // it has ended, and is shown for HoldTime
-	Count    int        `json:"count,omitempty"`    // failures, waiting runs or deliveries
+	Count    int        `json:"count,omitempty"`    // failures, waiting runs, skips or the like
 
 	aspect string // distinguishes problems of one kind and subject
 	ended  string // Text after the end
@@ -35,6 +35,10 @@ const (
 	KindClock       Kind = "clock"
 	KindDraining    Kind = "replica_draining"
 	KindLongWait    Kind = "long_wait"
+	KindLongRun     Kind = "long_run"
+	KindJobFailed   Kind = "job_failed"
+	KindSkipped     Kind = "job_skipped"
+	KindMissed      Kind = "misfires"
 	KindDeliveries  Kind = "deliveries_given_up"
 	KindDrift       Kind = "drift"
 	KindMemcached   Kind = "memcached"
@@ -45,15 +49,17 @@ const (
 // Kinds returns all kinds, in the order in which they are listed.
 func Kinds() []Kind {
 	return []Kind{KindStore, KindNoReplica, KindJobFailing, KindReplicaLost, KindNotReady,
-		KindClock, KindDraining, KindLongWait, KindDeliveries, KindDrift, KindMemcached,
-		KindDatabase, KindSignIns}
+		KindClock, KindDraining, KindLongWait, KindLongRun, KindJobFailed, KindSkipped, KindMissed,
+		KindDeliveries, KindDrift, KindMemcached, KindDatabase, KindSignIns}
 }
 
 // Label returns a noun for problems of the kind.
 func (k Kind) Label() string {
 	return map[Kind]string{KindStore: "Database", KindNoReplica: "No replica",
 		KindJobFailing: "Job failing", KindReplicaLost: "Replica lost", KindNotReady: "Not ready",
-		KindClock: "Clock", KindDraining: "Draining", KindLongWait: "Long wait",
+		KindClock: "Clock", KindDraining: "Draining", KindJobFailed: "Last run failed",
+		KindLongWait: "Long wait", KindLongRun: "Long run", KindSkipped: "Skipped",
+		KindMissed:     "Misfires",
 		KindDeliveries: "Webhook", KindDrift: "Drift", KindMemcached: "memcached",
 		KindDatabase: "Database of jobs", KindSignIns: "Sign-ins"}[k]
 }
@@ -61,8 +67,14 @@ func (k Kind) Label() string {
 // LinkText returns the text of the link to details.
 func (k Kind) LinkText() string {
 	switch k {
-	case KindJobFailing:
+	case KindJobFailing, KindSkipped:
 		return "Show job"
+	case KindJobFailed:
+		return "Show failures"
+	case KindLongRun:
+		return "Show run"
+	case KindMissed:
+		return "Show misfires"
 	case KindDatabase:
 		return "Show jobs"
 	case KindLongWait:

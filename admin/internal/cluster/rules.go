@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -127,79 +126,6 @@ func drainingProblems(e Evidence, add func(Problem)) {
 				Text:  "Replica " + r.Name + " is draining. It starts no new runs.",
 				ended: "Replica " + r.Name + " was draining."})
 		}
-	}
-}
-
-// failingProblems reports jobs whose last runs all failed. The problem of a job that has succeeded
-// since has ended.
-func failingProblems(e Evidence, add func(Problem)) {
-	limit := e.Rules.FailingAfter
-	if limit == 0 {
-		limit = DefaultFailingAfter
-	}
-	for _, job := range slices.Sorted(maps.Keys(e.Outcomes)) {
-		s := newStreak(e.Outcomes[job], e.Now)
-		if s.Failures < limit || e.Now.Sub(s.Last) > maxFailureAge {
-			continue
-		}
-		times := words.Figure(s.Failures, "time", "times")
-		if s.Open {
-			times = "at least " + times
-		}
-		text := "Job " + words.Cut(job, 200) + " failed " + times + " in a row."
-		p := Problem{Kind: KindJobFailing, Severity: Red, Subject: job, Link: param.JobPath(job),
-			Text: text, Since: &s.Since, EndedAt: s.EndedAt, Count: s.Failures, ended: text}
-		if s.EndedAt != nil {
-			p.Text += " Its last run succeeded."
-		}
-		add(p)
-	}
-}
-
-// minLongWait is the shortest wait that is reported.
-const minLongWait = time.Minute
-
-// waitProblems reports runs that wait for longer than the runs of their job usually do, grouped by
-// the job at the end of the chain of waits.
-func waitProblems(e Evidence, add func(Problem)) {
-	chains := newChains(e.Waiting)
-	type group struct {
-		root  root
-		count int
-		since time.Time
-	}
-	var groups []*group
-	for _, run := range e.Waiting {
-		since := waitsSince(run)
-		if since.IsZero() || e.Now.Sub(since) <= max(minLongWait, e.Delays[run.Job].Long) {
-			continue
-		}
-		at := chains.root(run)
-		place := slices.IndexFunc(groups, func(g *group) bool { return g.root.name() == at.name() })
-		if place < 0 {
-			groups = append(groups, &group{root: at, since: since})
-			place = len(groups) - 1
-		}
-		g := groups[place]
-		g.count++
-		if since.Before(g.since) {
-			g.since = since
-		}
-	}
-	for _, g := range groups {
-		behind, holds := "", ""
-		if name := g.root.name(); name != "" {
-			behind = " behind " + name
-			if g.root.resource != "" {
-				holds = ", which holds " + words.Cut(g.root.resource, 200)
-			}
-		}
-		add(Problem{Kind: KindLongWait, Severity: Amber, Subject: g.root.holder.Job, Link: "/locks",
-			Since: &g.since, Count: g.count,
-			Text: words.Figure(g.count, "run waits", "runs wait") + " longer than usual" + behind +
-				holds + ".",
-			ended: words.Figure(g.count, "run", "runs") + " waited longer than usual" + behind +
-				"."})
 	}
 }
 

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -14,6 +15,9 @@ type Rules struct {
 	FailingAfter int           // failures in a row; 0 means DefaultFailingAfter
 	MaxOffset    time.Duration // of a clock; 0: not checked
 }
+
+// failingAfter returns FailingAfter or its default.
+func (r Rules) failingAfter() int { return cmp.Or(r.FailingAfter, DefaultFailingAfter) }
 
 // Evidence is all that the status depends on.
 type Evidence struct {
@@ -91,7 +95,11 @@ func problems(e Evidence) (found []Problem) {
 		notReadyProblems(e, add)
 		clockProblems(e, add)
 		drainingProblems(e, add)
+		failedProblems(e, add)
 		waitProblems(e, add)
+		longRunProblems(e, add)
+		skippedProblems(e, add)
+		missedProblems(e, add)
 		deliveryProblems(e, add)
 		driftProblems(e, add)
 		serverListProblems(e, add)

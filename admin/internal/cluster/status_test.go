@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -103,6 +104,44 @@ func TestStatus(t *testing.T) {
 	server := func(h memcached.Health) func(*Evidence) {
 		return func(e *Evidence) { h.Server = "m:1"; e.Memcached.Servers[0] = h }
 	}
+	const skip = jobs.Skipped
+	nights := func(states ...jobs.State) (outcomes []storage.Outcome) {
+		for i, state := range states {
+			at := before(time.Duration(24*i+3) * time.Hour)
+			outcomes = append(outcomes, storage.Outcome{ScheduledAt: at, State: state,
+				FinishedAt: &at})
+		}
+		return outcomes
+	}
+	runs := func(n int, usual, took time.Duration) func(*Evidence) {
+		return func(e *Evidence) {
+			at := before(took)
+			e.Running = []storage.Record{{ID: uuid.UUID{15: 99}, Job: "extract-crm",
+				State: jobs.Running, StartedAt: &at}}
+			e.Usual = map[string]storage.Typical{
+				"extract-crm": {Runs: n, Median: usual, Long: usual}}
+		}
+	}
+	skips := func(blocker *jobs.Blocker, outcomes ...storage.Outcome) func(*Evidence) {
+		return func(e *Evidence) {
+			e.Outcomes["rollup"] = slices.Clone(outcomes)
+			e.Skipped = map[string]storage.Record{"rollup": {Job: "rollup", State: jobs.Skipped,
+				Reason: reasons.LockHeld}}
+			if blocker != nil {
+				copied := *blocker
+				e.Skipped["rollup"] = storage.Record{Job: "rollup", State: jobs.Skipped,
+					Reason: reasons.LockHeld, BlockedBy: &copied}
+			}
+		}
+	}
+	missed := func(ago time.Duration) func(*Evidence) {
+		return func(e *Evidence) {
+			for _, job := range []string{"rollup", "backup"} {
+				e.Missed = append(e.Missed, storage.EndCount{Job: job, State: jobs.Missed, Runs: 2,
+					Reason: reasons.Misfire, Last: before(ago)})
+			}
+		}
+	}
 	gaveUp := before(time.Hour)
 	const severed = "Replica b is lost and not back. Its runs are recorded as lost."
 	for name, c := range map[string]struct {
@@ -128,7 +167,25 @@ func TestStatus(t *testing.T) {
 				"Replica b is draining. It starts no new runs."},
 		"three failures": {failing(ran(time.Hour, fail, jobs.TimedOut, jobs.Lost, ok)...), Red,
 			"1 job fails repeatedly", "Job invoices failed 3 times in a row."},
-		"two failures": {failing(ran(time.Hour, fail, fail, ok, fail)...), Neutral, "Healthy", ""},
+		"two failures": {failing(ran(time.Hour, fail, fail, ok, fail)...), Amber,
+			"1 job failed in its last run", "The last run of job invoices failed."},
+		"one failure of a frequent job": {failing(ran(time.Minute, fail, ok, ok)...), Neutral,
+			"Healthy", ""},
+		"one failure of a job of the night": {failing(nights(fail, ok, ok)...), Amber,
+			"1 job failed in its last run", "The last run of job invoices failed."},
+		"first run": {failing(nights(fail)...), Amber, "1 job failed in its last run",
+			"The last run of job invoices failed."},
+		"first run lately": {failing(ran(time.Minute, fail)...), Neutral, "Healthy", ""},
+		"job of the night with a success since": {failing(nights(ok, fail, fail)...), Neutral,
+			"Healthy", ""},
+		"last failed long ago": {failing(ran(maxFailureAge+time.Second, fail)...), Neutral,
+			"Healthy", ""},
+		"several last runs": {func(e *Evidence) {
+			for _, job := range []string{"a", "b", "c", "d", "e", "f"} {
+				e.Outcomes[job] = nights(fail, ok)
+			}
+		}, Amber, "6 jobs failed in their last runs",
+			"The last runs of these jobs failed: a, b, c, d and two more."},
 		"limit of rules": {func(e *Evidence) {
 			e.Rules.FailingAfter = 2
 			e.Outcomes["invoices"] = ran(time.Hour, fail, fail, ok, fail)
@@ -141,6 +198,58 @@ func TestStatus(t *testing.T) {
 		"recovered": {failing(ran(HoldTime, ok, fail, fail, fail)...), Neutral, "Healthy", ""},
 		"fails again after a success": {failing(ran(time.Second, fail, ok, fail, fail, fail)...),
 			Neutral, "Healthy", ""},
+		"long run": {runs(20, 20*time.Minute, 62*time.Minute), Amber,
+			"1 run takes longer than usual", "A run of job extract-crm takes longer than three " +
+				"times as long as usual. 95% of its last 20 runs took at most 20 min."},
+		"run of three times the usual": {runs(20, 20*time.Minute, time.Hour), Neutral, "Healthy",
+			""},
+		"run below a minute": {runs(20, time.Second, 59*time.Second), Neutral, "Healthy", ""},
+		"run of an unknown job": {runs(usualRuns-1, time.Second, time.Hour), Neutral, "Healthy",
+			""},
+		"long wait behind a long run": {func(e *Evidence) {
+			runs(20, 20*time.Minute, 62*time.Minute)(e)
+			wait(time.Minute, backup)(e)
+		}, Amber, "Runs wait longer than usual", "1 run waits longer than usual behind " +
+			"extract-crm, which holds public/customers. Job extract-crm usually takes 20 min."},
+		"skipped five times": {skips(nil, ran(time.Minute, skip, skip, skip, skip, skip, ok)...),
+			Amber, "1 job is skipped repeatedly", "Job rollup was skipped 5 times in a row. " +
+				"Reason: a resource is held."},
+		"skipped four times": {skips(nil, ran(time.Minute, skip, skip, skip, skip, ok)...),
+			Neutral, "Healthy", ""},
+		"skipped since the list begins": {skips(nil, ran(time.Minute, slices.Repeat(
+			[]jobs.State{skip}, outcomesOfJob)...)...), Amber, "1 job is skipped repeatedly",
+			"Job rollup was skipped at least 20 times in a row. Reason: a resource is held."},
+		"skipped before it runs": {skips(nil, ran(time.Minute, jobs.Running, skip, skip, skip,
+			skip, skip)...), Neutral, "Healthy", ""},
+		"skipped two nights": {skips(backup.BlockedBy, nights(jobs.Waiting, skip, skip, ok)...),
+			Amber, "1 job is skipped repeatedly", "Job rollup was skipped 2 times in a row. " +
+				"Root blocker: extract-crm."},
+		"skipped one night": {skips(nil, nights(skip, ok)...), Neutral, "Healthy", ""},
+		"skipped by operators": {func(e *Evidence) {
+			skips(nil, nights(skip, skip, skip)...)(e)
+			for i := range e.Outcomes["rollup"] {
+				e.Outcomes["rollup"][i].Reason = []jobs.Reason{reasons.Paused,
+					reasons.Overlap}[i%2]
+			}
+		}, Neutral, "Healthy", ""},
+		"skips because of a long wait": {func(e *Evidence) {
+			skips(behind.BlockedBy, nights(skip, skip)...)(e)
+			skipped := e.Skipped["rollup"]
+			skipped.BlockedBy.Root = jobs.Root{Resource: "public/customers", Holder: holder}
+			e.Skipped["rollup"] = skipped
+			wait(time.Minute, backup)(e)
+		}, Amber, "Runs wait longer than usual", "1 run waits longer than usual behind " +
+			"extract-crm, which holds public/customers. Firings of rollup are skipped because " +
+			"of it."},
+		"misfires": {missed(missedWithin - time.Second), Amber, "Firings were missed",
+			"Firings of backup, rollup were missed within the last hour."},
+		"misfires of earlier": {missed(missedWithin), Neutral, "Healthy", ""},
+		"misfires of a pause": {func(e *Evidence) {
+			missed(time.Minute)(e)
+			for i := range e.Missed {
+				e.Missed[i].Reason = reasons.Paused
+			}
+		}, Neutral, "Healthy", ""},
 		"failed long ago": {failing(ran(maxFailureAge+time.Second, fail, fail, fail)...), Neutral,
 			"Healthy", ""},
 		"lost": {func(e *Evidence) { e.Replicas[1] = lostReplica("b") }, Amber, "1 replica is lost",

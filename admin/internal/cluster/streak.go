@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -53,4 +54,42 @@ func decideStreak(outcomes []storage.Outcome, now time.Time) (s streak, decided 
 		}
 	}
 	return s, false
+}
+
+// skipsOf returns how many of the last firings of a job were skipped in a row, and when the first
+// of them was scheduled. A run that runs or has run ends the row. Firings that wait and those that
+// [isSkip] leaves out neither end nor extend it.
+func skipsOf(outcomes []storage.Outcome) (n int, since time.Time) {
+	for _, o := range outcomes {
+		switch {
+		case o.State == jobs.Waiting || o.State == jobs.Skipped && !isSkip(o.Reason):
+		case o.State == jobs.Skipped:
+			n++
+			since = o.ScheduledAt.UTC()
+		default:
+			return n, since
+		}
+	}
+	return n, since
+}
+
+// isSkip reports whether a skip with the reason may be a problem. Operators pause jobs. A run that
+// overlaps the next firing of its job is a problem only if it takes too long, which has its own
+// rule.
+func isSkip(reason jobs.Reason) bool {
+	return reason != reasons.Paused && reason != reasons.Overlap
+}
+
+// skipsRepeatedly reports whether so many firings in a row were skipped that it is a problem.
+func skipsRepeatedly(outcomes []storage.Outcome, now time.Time) bool {
+	n, _ := skipsOf(outcomes)
+	return n >= skipsInARow ||
+		n >= seldomSkipsInARow && timeBetween(outcomes, now) > seldomSkipped
+}
+
+// skipsDecided reports whether no earlier outcome can change the row of skipped firings.
+func skipsDecided(outcomes []storage.Outcome) bool {
+	return slices.ContainsFunc(outcomes, func(o storage.Outcome) bool {
+		return o.State != jobs.Waiting && o.State != jobs.Skipped
+	})
 }

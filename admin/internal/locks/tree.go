@@ -56,7 +56,7 @@ func (r *Reader) ResourceTree(ctx context.Context, now time.Time, f Filter) (Res
 		return ResourceTree{}, err
 	}
 	for _, list := range [][]Lock{set.Locks, set.Own} {
-		if err := r.AddUsual(ctx, now, list); err != nil {
+		if err := AddUsual(ctx, r, now, list); err != nil {
 			return ResourceTree{}, err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // A lock is held for an unusual time if that is longer than most runs of the job take, and more
@@ -16,12 +17,28 @@ const (
 	unusualRuns   = 5 // with fewer ended runs the usual duration is not known
 )
 
-// AddUsual sets the usual durations of the jobs that hold the locks. With very many holders it
-// queries only some that are not cached.
-func (r *Reader) AddUsual(ctx context.Context, now time.Time, locks []Lock) error {
+// AddUsual sets the usual durations of the jobs that hold the locks.
+func AddUsual(ctx context.Context, r *Reader, now time.Time, locks []Lock) error {
+	names := make([]string, len(locks))
+	for i, lock := range locks {
+		names[i] = lock.Holder.Job
+	}
+	usual, err := r.Usual(ctx, now, names)
+	if err != nil {
+		return err
+	}
+	for i := range locks {
+		locks[i].typical = usual[locks[i].Holder.Job]
+	}
+	return nil
+}
+
+// Usual returns the usual durations of jobs, by name. With very many names it queries only some
+// that are not cached. The empty name is no job.
+func (r *Reader) Usual(ctx context.Context, now time.Time,
+	names []string) (map[string]storage.Typical, error) {
 	var open []string
-	for _, lock := range locks {
-		job := lock.Holder.Job
+	for _, job := range names {
 		_, known := r.durations.get(job, now)
 		if job != "" && !known && len(open) < durationsBatch {
 			open = append(open, job)
@@ -31,14 +48,15 @@ func (r *Reader) AddUsual(ctx context.Context, now time.Time, locks []Lock) erro
 	if open = slices.Compact(open); len(open) > 0 {
 		found, err := r.Store.Typical(ctx, open)
 		if err != nil {
-			return fmt.Errorf("query durations of runs: %w", err)
+			return nil, fmt.Errorf("query durations of runs: %w", err)
 		}
 		r.durations.put(open, found, now)
 	}
-	for i := range locks {
-		locks[i].typical, _ = r.durations.get(locks[i].Holder.Job, now)
+	usual := make(map[string]storage.Typical, len(names))
+	for _, job := range names {
+		usual[job], _ = r.durations.get(job, now)
 	}
-	return nil
+	return usual, nil
 }
 
 // Usual returns the usual duration of the holder's job, if the lock has been held for much longer.
