@@ -43,13 +43,8 @@ func (o *Overview) BusyShown() []locks.ResourceState {
 // BusyMore returns the number of busy resources that the page does not list.
 func (o *Overview) BusyMore() int { return max(0, len(o.Busy())-shownBusy) }
 
-// RunningShown returns the oldest running runs, which the page lists.
-func (o *Overview) RunningShown() []storage.Record {
-	return o.Running[:min(len(o.Running), shownRunning)]
-}
-
 // RunningMore returns the number of running runs that the page does not list.
-func (o *Overview) RunningMore() int { return len(o.Running) - len(o.RunningShown()) }
+func (o *Overview) RunningMore() int { return max(0, len(o.Running)-shownRunning) }
 
 // shownNext is the number of next firings that the page lists.
 const shownNext = 6
@@ -98,6 +93,12 @@ func (o *Overview) Live() (n int) {
 		}
 	}
 	return n
+}
+
+// Expected returns the number of replicas that should be live.
+func (o *Overview) Expected() int {
+	_, total := replicaCounts(o.Replicas)
+	return total
 }
 
 // StartingRuns returns the number of replicas that can start runs.

@@ -53,9 +53,10 @@ type Overview struct {
 	Drift  []storage.JobDrift `json:"drift,omitempty"`
 	Pauses []storage.Pause    `json:"pauses,omitempty"` // active pauses, oldest first
 	// actions that the viewer may perform on some target, and on everything
-	Can     permission.Allowed      `json:"-"`
-	CanAll  permission.Allowed      `json:"-"`
-	holders map[string][]locks.Lock // the locks of each run, by its id
+	Can     permission.Allowed         `json:"-"`
+	CanAll  permission.Allowed         `json:"-"`
+	holders map[string][]locks.Lock    // the locks of each run, by its id
+	usual   map[string]storage.Typical // of the jobs of the runs in RunningShown
 }
 
 // Firing is an upcoming firing.
@@ -101,6 +102,13 @@ func (r *Reader) Overview(ctx context.Context, p Snapshot) (Overview, error) {
 		return o, err
 	}
 	if err := r.overviewRuns(ctx, &o); err != nil {
+		return o, err
+	}
+	var names []string
+	for _, run := range o.Running[:min(len(o.Running), shownRunning)] {
+		names = append(names, run.Job)
+	}
+	if o.usual, err = r.lock.Usual(ctx, o.Now, names); err != nil {
 		return o, err
 	}
 	if o.Pauses, err = r.ActivePauses(ctx); err != nil {

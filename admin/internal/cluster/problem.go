@@ -57,7 +57,7 @@ func Kinds() []Kind {
 func (k Kind) Label() string {
 	return map[Kind]string{KindStore: "Database", KindNoReplica: "No replica",
 		KindJobFailing: "Job failing", KindReplicaLost: "Replica lost", KindNotReady: "Not ready",
-		KindClock: "Clock", KindDraining: "Draining", KindJobFailed: "Last run failed",
+		KindClock: "Clock", KindDraining: "Draining", KindJobFailed: "Job failed",
 		KindLongWait: "Long wait", KindLongRun: "Long run", KindSkipped: "Skipped",
 		KindMissed:     "Misfires",
 		KindDeliveries: "Webhook", KindDrift: "Drift", KindMemcached: "memcached",

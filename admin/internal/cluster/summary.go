@@ -29,22 +29,8 @@ func runSummary(running, waiting int) string {
 // replicaSummary counts all replicas that should be live, as the status bar does: lost ones count
 // unless they are back.
 func replicaSummary(replicas []Replica) string {
-	counts := make(map[ReplicaState]int)
-	present := make(map[string]bool) // by name
-	for _, r := range replicas {
-		if r.State != ReplicaLost {
-			counts[r.State]++
-			present[r.Name] = present[r.Name] || r.State != ReplicaStopped
-		}
-	}
-	for _, r := range replicas {
-		if r.State == ReplicaLost && !present[r.Name] {
-			counts[r.State]++
-			present[r.Name] = true
-		}
-	}
+	counts, total := replicaCounts(replicas)
 	live, late, expired := counts[ReplicaLive], counts[ReplicaLate], counts[ReplicaExpired]
-	total := live + late + expired + counts[ReplicaLost]
 	switch {
 	case total == 0:
 		return "No replica is registered."
@@ -64,6 +50,26 @@ func replicaSummary(replicas []Replica) string {
 	}
 	return words.Title(words.Plural(total, "replica", "replicas")) + ": " + strings.Join(parts,
 		", ") + "."
+}
+
+// replicaCounts counts the replicas that should be live, by state.
+func replicaCounts(replicas []Replica) (counts map[ReplicaState]int, total int) {
+	counts = make(map[ReplicaState]int)
+	present := make(map[string]bool) // by name
+	for _, r := range replicas {
+		if r.State != ReplicaLost {
+			counts[r.State]++
+			present[r.Name] = present[r.Name] || r.State != ReplicaStopped
+		}
+	}
+	for _, r := range replicas {
+		if r.State == ReplicaLost && !present[r.Name] {
+			counts[r.State]++
+			present[r.Name] = true
+		}
+	}
+	return counts, counts[ReplicaLive] + counts[ReplicaLate] + counts[ReplicaExpired] +
+		counts[ReplicaLost]
 }
 
 func resourceSummary(resources []locks.ResourceState) string {

@@ -62,10 +62,13 @@ func (r *Reader) Usual(ctx context.Context, now time.Time,
 // Usual returns the usual duration of the holder's job, if the lock has been held for much longer.
 // Otherwise it returns "".
 func (l Lock) Usual(now time.Time) string {
-	held := now.Sub(l.Since)
-	if l.typical.Runs < unusualRuns || held <= l.typical.Long ||
-		held <= unusualFactor*l.typical.Median {
+	if !IsUnusual(now.Sub(l.Since), l.typical) {
 		return ""
 	}
 	return words.Took(l.typical.Median)
+}
+
+// IsUnusual reports whether a run that has taken so long takes much longer than usual.
+func IsUnusual(took time.Duration, usual storage.Typical) bool {
+	return usual.Runs >= unusualRuns && took > usual.Long && took > unusualFactor*usual.Median
 }
