@@ -53,7 +53,8 @@ func (s backfillPages) backfillsPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	pages.Show(s.Site, w, r, pages.Page[backfillsView]{
-		Template: "backfills.html", Section: "/runs", Title: "Backfills", Live: true, Fields: true,
+		Template: "backfills.html", Section: "/runs", Title: "Backfills", Live: true,
+		InPlace: true, Fields: true,
 		Topics: []storage.Topic{storage.TopicRuns},
 		Load: func(ctx context.Context, _ cluster.Snapshot) (backfillsView, error) {
 			return s.reader.backfillsView(ctx, p, r.URL.EscapedPath(), filter)
@@ -132,7 +133,8 @@ func (s backfillPages) backfillPage(w http.ResponseWriter, r *http.Request) {
 	pages.Show(s.Site, w, r, pages.Page[backfillView]{
 		Template: "backfill.html", Section: "/runs", Title: "Backfill " + pages.Short(id.String()),
 		JSONPath: "/api/v1" + param.BackfillPath(id), Live: true,
-		Topics: []storage.Topic{storage.TopicRuns, storage.TopicJobs},
+		InPlace: true,
+		Topics:  []storage.Topic{storage.TopicRuns, storage.TopicJobs},
 		Load: func(ctx context.Context, _ cluster.Snapshot) (backfillView, error) {
 			return s.reader.backfillView(ctx, id)
 		},

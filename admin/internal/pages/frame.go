@@ -52,6 +52,7 @@ type Frame struct {
 	Still         string        // address of the page without refreshes
 	Events        string        // address of the event stream, or ""
 	Fields        bool          // the page has input fields, so it must not reload by itself
+	InPlace       bool          // a refresh keeps the elements of the page
 	Searches      bool          // the viewer may search
 }
 

@@ -20,6 +20,7 @@ type Page[T any] struct {
 	JSONPath string          // "": the page's address under /api/v1
 	Live     bool            // refreshes itself
 	Fields   bool            // has input fields
+	InPlace  bool            // a refresh keeps its elements
 	Topics   []storage.Topic // topics that the page shows; none: all
 	Load     func(ctx context.Context, p cluster.Snapshot) (T, error)
 	// Complete adds what only the server knows. It may be nil.
@@ -43,6 +44,7 @@ func Show[T any](s *Site, w http.ResponseWriter, r *http.Request, p Page[T]) {
 	if f.JSONPath = p.JSONPath; f.JSONPath == "" {
 		f.JSONPath = "/api/v1" + f.Address
 	}
+	f.InPlace = p.InPlace
 	if f.Fields = p.Fields; f.Refresh > 0 && s.Events != nil {
 		// the position before the store is queried
 		f.Events = s.Events(r.Context(), p.Topics)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"embed"
 	"fmt"
+	"hash/fnv"
 	"html/template"
 	"net/http"
 	"strings"
@@ -65,6 +66,7 @@ func NewTemplates() (*Templates, error) {
 		"whyWaits":       words.WhyWaits,
 		"isRun":          isRun,
 		"action":         words.Action,
+		"key":            keyOf,
 		"names":          words.Names,
 		"offset":         words.Offset,
 		"obstacle":       newObstacle,
@@ -155,4 +157,14 @@ func (s *Site) Write(w http.ResponseWriter, status int, name string, data any) {
 		return
 	}
 	WriteBody(w, status, "text/html; charset=utf-8", s.Prefix.Links(body.Bytes()))
+}
+
+// keyOf returns a key for a row, by which the script recognizes it after a refresh. It is a hash,
+// because names can be long.
+func keyOf(kind string, of ...any) string {
+	hash := fnv.New64a()
+	for _, one := range of {
+		fmt.Fprintf(hash, "%v\x00", one) // a hash returns no error
+	}
+	return fmt.Sprintf("%s-%x", kind, hash.Sum64())
 }

@@ -238,9 +238,10 @@
   });
   document.addEventListener("htmx:afterSwap", () => {
     localize(document);
-    if (!focused || document.contains(focused.e)) return;
-    const again = sameTag(focused.e)[focused.place];
-    if (again) again.focus({ preventScroll: true });
+    if (!focused) return;
+    // An element loses the focus when it moves.
+    const again = document.contains(focused.e) ? focused.e : sameTag(focused.e)[focused.place];
+    if (again && again !== document.activeElement) again.focus({ preventScroll: true });
   });
 
   // Open and closed details survive a refresh.
@@ -383,6 +384,61 @@
   });
   chartKeys(document);
   showEnd(document);
+
+  // A refresh changes some pages in place. An element with an id, a data-key or a heading is the same
+  // thing before and after it, at whatever place of its list. Other elements are the same if they have the same
+  // name and place. So the focus, marked text, ticked boxes and scroll positions stay, and only what
+  // changed is drawn again.
+  const keyOf = (node) => (node.nodeType === Node.ELEMENT_NODE && (node.id || node.dataset.key || node.getAttribute("aria-labelledby"))) || "";
+  const alike = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && keyOf(a) === keyOf(b);
+  const patch = (node, fresh) => {
+    if (node.nodeType !== Node.ELEMENT_NODE) {
+      if (node.nodeValue !== fresh.nodeValue) node.nodeValue = fresh.nodeValue;
+      return;
+    }
+    // The viewer opens and closes details.
+    const kept = (name) => name === "open" && node.localName === "details";
+    for (const { name, value } of fresh.attributes) if (!kept(name) && node.getAttribute(name) !== value) node.setAttribute(name, value);
+    for (const { name } of [...node.attributes]) if (!kept(name) && !fresh.hasAttribute(name)) node.removeAttribute(name);
+    const wanted = new Set([...fresh.children].map(keyOf));
+    const keyed = new Map();
+    for (const child of [...node.children]) {
+      const key = keyOf(child);
+      if (key && (!wanted.has(key) || keyed.has(key))) child.remove();
+      else if (key) keyed.set(key, child);
+    }
+    let at = node.firstChild;
+    for (const want of [...fresh.childNodes]) {
+      const key = keyOf(want);
+      const have = key ? keyed.get(key) : at;
+      if (!have || !alike(have, want)) {
+        node.insertBefore(want, at);
+        continue;
+      }
+      keyed.delete(key);
+      if (have === at) at = at.nextSibling;
+      else node.insertBefore(have, at);
+      patch(have, want);
+    }
+    while (at) {
+      const next = at.nextSibling;
+      at.remove();
+      at = next;
+    }
+  };
+  // It comes after all that reads the page before a refresh. Other pages are replaced as a whole, and
+  // so is a page whose updates changed, for example stopped.
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    if (!event.detail.shouldSwap || !("inPlace" in event.target.dataset)) return;
+    const answer = new DOMParser().parseFromString(event.detail.xhr.responseText, "text/html");
+    const fresh = answer.getElementById("live");
+    if (["hx-get", "hx-trigger", "data-in-place"].some((name) => fresh.getAttribute(name) !== event.target.getAttribute(name))) return;
+    event.detail.shouldSwap = false;
+    localize(answer);
+    patch(event.target, fresh);
+    document.title = answer.title;
+    for (const done of ["htmx:afterSwap", "htmx:afterSettle"]) document.dispatchEvent(new CustomEvent(done));
+  });
 
   localize(document);
 })();
