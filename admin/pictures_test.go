@@ -49,6 +49,7 @@ func pictures() []picture {
 			"Job archive-orders usually takes 9 min. Firings of rollup-sales are skipped because of it.",
 			"The last runs of these jobs failed: report-sales, send-invoices."}},
 		{"job", operations, "/jobs/rollup-sales", 1280, 900, []string{"Next scheduled times",
+			"Why the last firing was skipped", "The last 2 firings in a row did not succeed.",
 			"Last 30 days", "at the median", "Start delay"}},
 		{"run", operations, "/runs/" + id(shopInvoices).String(), 1440, 1368, []string{"Phases",
 			"ran 12 s", "retry wait 18 s", "454 4.7.0 TLS is not available", `id="L1"`}},
