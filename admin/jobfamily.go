@@ -1,0 +1,136 @@
+package admin
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/records"
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	// minFamily is the number of jobs from which a family folds.
+	minFamily = 3
+	// separators end the part of a name that the jobs of a family have in common.
+	separators = "./:_-"
+)
+
+// jobSection is a part of the list of jobs: one job, or a family.
+type jobSection struct {
+	Jobs   []Job
+	Family *jobFamily // nil: the section is one job
+}
+
+// jobFamily is jobs that differ only in the end of their names and their resources, as those of one
+// for_each do.
+type jobFamily struct {
+	Job    // what the jobs have in common; the name is the common part and a star
+	Jobs   int
+	States []familyState // of the last runs
+	Open   bool          // the page lists the jobs at first
+}
+
+type familyState struct {
+	State jobs.State
+	Jobs  int
+}
+
+// jobSections folds neighbouring jobs that are a family. A family is open if open is set, or if the
+// last run of a job failed or a run waits.
+func jobSections(list []Job, open bool) (sections []jobSection) {
+	for len(list) > 0 {
+		n, prefix := familyAtStart(list)
+		if n < minFamily {
+			sections = append(sections, jobSection{Jobs: list[:1:1]})
+			list = list[1:]
+			continue
+		}
+		sections = append(sections, jobSection{list[:n:n], newJobFamily(list[:n], prefix, open)})
+		list = list[n:]
+	}
+	return sections
+}
+
+// familyAtStart returns how many jobs at the start of the list are a family, and the common part of
+// their names.
+func familyAtStart(list []Job) (n int, prefix string) {
+	first := list[0]
+	prefix = first.Name
+	for i, job := range list[1:] {
+		shared := commonStart(prefix, job.Name)
+		if shared == "" || job.Schedule != first.Schedule || job.Timezone != first.Timezone ||
+			job.Handler != first.Handler || job.Description != first.Description ||
+			job.Group != first.Group || job.Source != first.Source {
+			return i + 1, prefix
+		}
+		prefix = shared
+	}
+	return len(list), prefix
+}
+
+// commonStart returns the common start of two names up to a separator, or "".
+func commonStart(a, b string) string {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return a[:strings.LastIndexAny(a[:n], separators)+1]
+}
+
+func newJobFamily(list []Job, prefix string, open bool) *jobFamily {
+	f := &jobFamily{Job: list[0], Jobs: len(list), Open: open}
+	f.Name, f.Resources, f.Outcomes, f.LastRun, f.NextScheduledAt = prefix+"*", nil, nil, nil, nil
+	f.Pauses, f.Removed = nil, false
+	counts := make(map[jobs.State]int)
+	for _, job := range list {
+		if at := job.NextScheduledAt; at != nil && len(job.Pauses) == 0 &&
+			(f.NextScheduledAt == nil || at.Before(*f.NextScheduledAt)) {
+			f.NextScheduledAt = at
+		}
+		if job.LastRun != nil {
+			counts[job.LastRun.State]++
+		}
+		f.Open = f.Open || needsAttention(job)
+	}
+	for _, state := range append(records.UnsuccessfulStates(), jobs.Succeeded) {
+		if n := counts[state]; n > 0 {
+			f.States = append(f.States, familyState{state, n})
+		}
+	}
+	return f
+}
+
+// needsAttention reports whether the last run of a job failed, or a run waits.
+func needsAttention(job Job) bool {
+	failed := []jobs.State{jobs.Failed, jobs.TimedOut, jobs.Lost}
+	return job.LastRun != nil && slices.Contains(failed, job.LastRun.State) ||
+		len(job.Outcomes) > 0 && job.Outcomes[0].State == jobs.Waiting
+}
+
+// jobRow is a job as a row of the list.
+type jobRow struct {
+	Job
+	Now  time.Time
+	Pick bool // the row can be selected
+}
+
+// Row returns the row of a job.
+func (v *jobsView) Row(now time.Time, job Job) jobRow {
+	return jobRow{job, now, v.Bulk.Pause || v.Bulk.Trigger}
+}
+
+// familyRow is a family as a row of the list.
+type familyRow struct {
+	*jobFamily
+	Now  time.Time
+	Pick bool // rows have a box
+}
+
+// FamilyRow returns the row of a family.
+func (v *jobsView) FamilyRow(now time.Time, f *jobFamily) familyRow {
+	return familyRow{f, now, v.Bulk.Pause || v.Bulk.Trigger}
+}
+
+// Sections returns the list with its families.
+func (v *jobsView) Sections() []jobSection { return jobSections(v.Jobs, v.Filter.Any()) }
