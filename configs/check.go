@@ -46,6 +46,7 @@ func (c *checker) check() {
 	c.checkReplica()
 	c.checkLocking()
 	c.checkSession()
+	c.checkHistory()
 	c.checkSchema()
 	c.checkAdmin()
 	c.zone("timezone", c.config.Timezone)
@@ -103,6 +104,22 @@ func (c *checker) checkSession() {
 				"%d heartbeats: %s or more",
 			durationText(s.Expires), durationText(s.Heartbeat), heartbeats,
 			durationText(heartbeats*s.Heartbeat))
+	}
+}
+
+// minKeep is the shortest retention, which the tag of History.Keep has too.
+const minKeep = time.Hour
+
+func (c *checker) checkHistory() {
+	const path = "history.keep_triggered"
+	h := c.config.History
+	if !c.sound(path) || !c.sound("history.keep") || h.KeepTriggered == 0 {
+		return
+	}
+	if h.KeepTriggered < minKeep || h.KeepTriggered > h.Keep {
+		c.fail(c.firstGiven(path, "history.keep"), "found %s, expected %s to %s (history.keep), "+
+			"or 0s for the same time", durationText(h.KeepTriggered), durationText(minKeep),
+			durationText(h.Keep))
 	}
 }
 

@@ -132,6 +132,8 @@ func TestMistakes(t *testing.T) {
 		{"certificate and key that are no pair", pg + "locking: {memcached: {servers: [\"a:1\"], tls: {cert: hunter2, key: hunter2}}}", `2:53: locking.memcached.tls.cert: found a certificate and a key that are no pair, expected both in PEM: tls: failed to find any PEM data in certificate input`},
 		{"TLS with a socket", pg + "locking: {memcached: {servers: [/run/memcached.sock], tls: {}}}", `2:33: locking.memcached.servers[0]: found the path of a socket with TLS, expected tls.server_name, the name that the server proves`},
 		{"TLS as a flag", pg + "locking: {memcached: {servers: [\"a:1\"], tls: true}}", `2:46: locking.memcached.tls: found true, expected a mapping of keys to values`},
+		{"runs of triggers kept for too short", "history: {keep_triggered: 10m}", `1:27: history.keep_triggered: found 10m, expected 1h to 720h (history.keep), or 0s for the same time`},
+		{"runs of triggers kept for longer", "history: {keep: 2h, keep_triggered: 3h}", `1:37: history.keep_triggered: found 3h, expected 1h to 2h (history.keep), or 0s for the same time`},
 		{"session too short", "session: {heartbeat: 10s}", `1:22: session.heartbeat: found a session that expires after 15s with a heartbeat every 10s, expected at least 3 heartbeats: 30s or more`},
 		{"endless attempts", "locking: {wait: {attempts: 0}}", `1:28: locking.wait.attempts: found 0, expected 1 or more, or a limit by elapsed`},
 		{"hot loop", "locking: {wait: {delay: 0s}}", `1:25: locking.wait.delay: found 0s, expected 10ms or more`},

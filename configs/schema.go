@@ -161,6 +161,9 @@ type Clock struct {
 type History struct {
 	// Keep is how long ended runs, with their details, and the audit log are retained.
 	Keep time.Duration `yaml:"keep" min:"1h" max:"87600h"`
+	// KeepTriggered is how long ended runs of triggers are retained, at most Keep; 0: Keep. It does
+	// not apply to runs of backfills.
+	KeepTriggered time.Duration `yaml:"keep_triggered" max:"87600h"`
 }
 
 // Audit is the audit log.

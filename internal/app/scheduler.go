@@ -56,6 +56,7 @@ func (r *Replica) schedulerOptions(config *configs.Config, table []jobs.Job,
 		ShutdownGrace:  config.ShutdownGrace,
 		MaxClockOffset: config.Clock.MaxOffset,
 		KeepHistory:    config.History.Keep,
+		KeepTriggered:  config.History.KeepTriggered,
 		SealAudit:      config.Audit.Chain,
 
 		Middleware: r.middleware,

@@ -43,7 +43,8 @@ func New(o Options) (*Scheduler, error) {
 	s.lookout = &lookout{locker: o.Locker, ready: s.ready, workers: s.workers, clock: clock,
 		log: log, wake: make(chan struct{}, 1)}
 	s.dispatcher = s.newDispatcher()
-	s.retention = &retention{store: o.Store, keeper: s.keeper, keep: o.KeepHistory, log: log}
+	s.retention = &retention{store: o.Store, keeper: s.keeper, keep: o.KeepHistory,
+		keepTriggered: o.KeepTriggered, log: log}
 	s.sealer = &sealer{store: o.Store, enabled: o.SealAudit, log: log}
 	s.drift = newDrift(o.Store, o.Replica, o.LockServers, table.hash, clock.now, log)
 	s.drift.compared = s.rank

@@ -51,6 +51,8 @@ type Options struct {
 	// KeepHistory is how long the store keeps ended runs; 0: no limit. If replicas differ, the
 	// shortest counts.
 	KeepHistory time.Duration
+	// KeepTriggered is the same for runs of triggers, at most KeepHistory; 0: KeepHistory.
+	KeepTriggered time.Duration
 	// SealAudit makes this replica add links to the audit log.
 	SealAudit bool
 	// SkipWithoutLocks skips firings while memcached does not answer, instead of leaving them to

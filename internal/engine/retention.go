@@ -23,7 +23,9 @@ type retention struct {
 	store  pruner
 	keeper *keeper
 	keep   time.Duration // 0: no limit
-	log    zerolog.Logger
+	// keepTriggered is keep for runs of triggers; 0: keep.
+	keepTriggered time.Duration
+	log           zerolog.Logger
 }
 
 // run prunes until ctx ends.
@@ -43,8 +45,19 @@ func (r *retention) run(ctx context.Context) {
 
 // round prunes everything that is old by now. The next round repeats what failed.
 func (r *retention) round(ctx context.Context, session *liveSession) {
+	all := storage.PruneRequest{Keep: r.keep, Limit: pruneBatch}
+	if !r.prune(ctx, session, all) || r.keepTriggered == 0 {
+		return
+	}
+	r.prune(ctx, session,
+		storage.PruneRequest{Keep: r.keepTriggered, Triggered: true, Limit: pruneBatch})
+}
+
+// prune repeats a request until nothing is left to prune. It returns false if it has given up.
+func (r *retention) prune(ctx context.Context, session *liveSession,
+	request storage.PruneRequest) (done bool) {
 	start, runs, batches := time.Now(), 0, 0
-	for request := (storage.PruneRequest{Keep: r.keep, Limit: pruneBatch}); ; {
+	for {
 		bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 		sent := time.Now()
 		pruned, err := r.store.Prune(bounded, session.ID, request)
@@ -53,7 +66,8 @@ func (r *retention) round(ctx context.Context, session *liveSession) {
 			r.log.Warn().Err(err).Msg("prune history failed, retrying in the next round")
 		}
 		runs, batches = runs+pruned.Runs, batches+1
-		if err != nil || pruned.Next == nil {
+		if err != nil || pruned.Next == nil && !pruned.More {
+			done = err == nil && !pruned.Busy
 			break
 		}
 		request.After = pruned.Next
@@ -63,7 +77,9 @@ func (r *retention) round(ctx context.Context, session *liveSession) {
 		}
 	}
 	if runs > 0 {
-		r.log.Debug().Int("runs", runs).Int("batches", batches).Dur("took", time.Since(start)).
+		r.log.Debug().Int("runs", runs).Int("batches", batches).
+			Bool("triggered", request.Triggered).Dur("took", time.Since(start)).
 			Msg("history pruned")
 	}
+	return done
 }

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,6 +68,7 @@ type pruning struct {
 	answers []func() (storage.Pruned, error) // afterwards nothing is left to prune
 	asked   []time.Duration                  // since start
 	after   []*storage.RunCursor
+	kinds   []bool // whether the request was for runs of triggers
 	start   time.Time
 }
 
@@ -74,6 +76,7 @@ func (p *pruning) Prune(_ context.Context, _ uuid.UUID,
 	r storage.PruneRequest) (storage.Pruned, error) {
 	n := len(p.asked)
 	p.asked, p.after = append(p.asked, time.Since(p.start)), append(p.after, r.After)
+	p.kinds = append(p.kinds, r.Triggered)
 	if n < len(p.answers) {
 		return p.answers[n]()
 	}
@@ -129,6 +132,31 @@ func TestHistoryIsKeptForeverByDefault(t *testing.T) {
 		stop()
 		if len(store.asked) > 0 {
 			t.Errorf("asked at %v", store.asked)
+		}
+	})
+}
+
+// Runs of triggers with a retention of their own are pruned after the others, until none is left.
+func TestRunsOfTriggersArePrunedInTheSameRound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		next := &storage.RunCursor{CreatedAt: time.Now(), ID: uuid.New()}
+		answer := func(p storage.Pruned) func() (storage.Pruned, error) {
+			return func() (storage.Pruned, error) { return p, nil }
+		}
+		store := &pruning{Store: c.store, start: time.Now(),
+			answers: []func() (storage.Pruned, error){
+				answer(storage.Pruned{Runs: 1, Next: next}), answer(storage.Pruned{}),
+				answer(storage.Pruned{Runs: 1, More: true}), answer(storage.Pruned{}),
+				answer(storage.Pruned{Busy: true}), // the next round
+			}}
+		o := c.options("a", takes(0))
+		o.Store, o.KeepHistory, o.KeepTriggered = store, time.Hour, time.Minute
+		stop := c.start(o)
+		time.Sleep(3*time.Minute - time.Second)
+		stop()
+		if want := []bool{false, false, true, true, false}; !slices.Equal(store.kinds, want) {
+			t.Errorf("got requests for runs of triggers %v, want %v", store.kinds, want)
 		}
 	})
 }

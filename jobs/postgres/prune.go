@@ -19,6 +19,19 @@ INSERT INTO holdfast.turns AS o (work, session, until) SELECT $1, $2, t + interv
 ON CONFLICT (work) DO UPDATE SET session = excluded.session, until = excluded.until
 WHERE o.session = excluded.session OR o.until <= clock_timestamp()`
 
+	// pruneRest deletes the rows that belong to the runs in gone, and remembers the last success of
+	// each job.
+	pruneRest = `successes AS (
+    INSERT INTO holdfast.successes AS o (job, scheduled_at)
+    SELECT job, max(scheduled_at) FROM gone WHERE succeeded GROUP BY job
+    ON CONFLICT (job) DO UPDATE SET scheduled_at = excluded.scheduled_at
+        WHERE o.scheduled_at < excluded.scheduled_at
+), outputs AS (
+    DELETE FROM holdfast.outputs WHERE run = ANY(ARRAY(SELECT id FROM gone))
+), attempts AS (
+    DELETE FROM holdfast.run_attempts WHERE run = ANY(ARRAY(SELECT id FROM gone))
+)`
+
 	// pruneRuns scans the history from its beginning, or from the end of the previous batch, which
 	// leaves dead index entries before it.
 	//
@@ -58,18 +71,31 @@ WITH old AS (
             AND y.` + byCreation + `
             AND y.state NOT IN ('waiting', 'running') ORDER BY y.created_at, y.id LIMIT 1)
     RETURNING r.id, r.job, r.scheduled_at, ` + succeededByItself + ` AS succeeded
-), successes AS (
-    INSERT INTO holdfast.successes AS o (job, scheduled_at)
-    SELECT job, max(scheduled_at) FROM gone WHERE succeeded GROUP BY job
-    ON CONFLICT (job) DO UPDATE SET scheduled_at = excluded.scheduled_at
-        WHERE o.scheduled_at < excluded.scheduled_at
-), outputs AS (
-    DELETE FROM holdfast.outputs WHERE run = ANY(ARRAY(SELECT id FROM gone))
-), attempts AS (
-    DELETE FROM holdfast.run_attempts WHERE run = ANY(ARRAY(SELECT id FROM gone))
-)
+), ` + pruneRest + `
 SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM old), created_at, id FROM old
     ORDER BY created_at DESC, id DESC LIMIT 1`
+
+	// pruneTriggered deletes ended runs of triggers. It finds them by their jobs, so that it needs
+	// no index of its own. It retains the same runs as pruneRuns.
+	pruneTriggered = `
+WITH old AS MATERIALIZED (
+    SELECT t.id FROM holdfast.jobs j CROSS JOIN LATERAL (
+        SELECT r.id FROM holdfast.runs r WHERE r.job = j.name AND r.key <> ''
+            AND r.scheduled_at < now() - $1::interval AND r.backfill IS NULL
+            AND r.state NOT IN ('waiting', 'running')
+            AND coalesce(r.finished_at, r.created_at) < now() - $1::interval
+            AND (SELECT true FROM holdfast.deliveries d WHERE d.run = r.id LIMIT 1) IS NULL
+            AND (SELECT true FROM holdfast.runs y
+                WHERE y.job = r.job AND (y.created_at, y.id) > (r.created_at, r.id)
+                AND y.` + byCreation + `
+                AND y.state NOT IN ('waiting', 'running')
+                ORDER BY y.created_at, y.id LIMIT 1)
+        ORDER BY r.scheduled_at LIMIT $2) t LIMIT $2
+), gone AS (
+    DELETE FROM holdfast.runs r WHERE r.id = ANY(ARRAY(SELECT id FROM old))
+    RETURNING r.id, r.job, r.scheduled_at, ` + succeededByItself + ` AS succeeded
+), ` + pruneRest + `
+SELECT count(*) FROM gone`
 
 	// pruneAudit deletes entries with a link only with the beginning of the chain, which ends with
 	// the last old link before the first young one. A link whose time is ahead of the clock is
@@ -162,6 +188,15 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 		})
 	})
 	if err != nil || pruned.Busy {
+		return pruned, err
+	}
+	if r.Triggered {
+		err = s.pipeline(ctx, "prune runs of triggers", func(b *pgx.Batch) {
+			b.Queue(pruneTriggered, r.Keep, r.Limit).QueryRow(func(row pgx.Row) error {
+				return row.Scan(&pruned.Runs)
+			})
+		})
+		pruned.More = pruned.Runs == r.Limit
 		return pruned, err
 	}
 	if r.After == nil {

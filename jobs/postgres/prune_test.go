@@ -3,6 +3,7 @@ package postgres
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -83,6 +84,32 @@ FROM generate_series(5, 9) n`)
 	got, err := s.a.Prune(t.Context(), uuid.New(), storage.PruneRequest{Keep: time.Hour, Limit: 10})
 	if err != nil || got.Runs != 3 { // the last that has ended stays
 		t.Errorf("got %+v (%v), want 3 deleted runs", got, err)
+	}
+}
+
+// TestPruneTriggeredLooksUpRunsByJob checks that the statement finds the old runs of each job by an
+// index, and scans no table of runs.
+func TestPruneTriggeredLooksUpRunsByJob(t *testing.T) {
+	for name, prepare := range map[string]string{"new tables": "", "a long history": `
+INSERT INTO holdfast.jobs SELECT 'job ' || n, 1, now(), now() FROM generate_series(1, 1000) n;
+INSERT INTO holdfast.runs (id, job, scheduled_at, key, state, created_at, finished_at)
+    SELECT gen_random_uuid(), 'job ' || n % 1000, t, CASE WHEN n % 3 = 0 THEN n::text ELSE '' END,
+        'succeeded', t, t
+    FROM generate_series(1, 20000) n, LATERAL (SELECT now() - n * interval '1 s' AS t) at`} {
+		t.Run(name, func(t *testing.T) {
+			s := newHarness(t)
+			if prepare != "" {
+				s.exec(prepare)
+				s.exec("VACUUM ANALYZE")
+			}
+			plan := s.plan(beginPipeline, pruneTriggered)
+			_, look, found := strings.Cut(plan, "Index Scan using runs_triggered")
+			if _, look, _ = strings.Cut(look, "\n"); !found || strings.Contains(plan,
+				"Seq Scan on runs") || !strings.HasPrefix(strings.TrimSpace(look),
+				"Index Cond: ((job = j.name) AND (scheduled_at < ") {
+				t.Errorf("got the plan\n%s", plan)
+			}
+		})
 	}
 }
 

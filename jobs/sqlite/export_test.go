@@ -74,6 +74,7 @@ var Queries = []struct{ Name, SQL, Want string }{
 	{"abandoned", abandoned, "SEARCH r USING INDEX holdfast_runs_state (state=?)"},
 	{"pruneRuns", pruneRuns, "SEARCH r USING INDEX sqlite_autoindex_holdfast_runs_1 (id=?)"},
 	{"pruneRuns, the last", pruneRuns, "SEARCH y USING INDEX holdfast_runs_job (job=? AND created_at>?)"},
+	{"triggeredRuns", triggeredRuns, "SEARCH r USING INDEX holdfast_runs_triggered (job=? AND scheduled_at<?)"},
 	{"previousSuccess", previousSuccess, "SEARCH r USING INDEX holdfast_runs_scheduled (job=? AND scheduled_at<?)"},
 	{"previousSuccess, triggered", previousSuccess, "SEARCH r USING INDEX holdfast_runs_triggered (job=? AND scheduled_at<?)"},
 	{"rememberSuccesses", rememberSuccesses, "SEARCH r USING INDEX sqlite_autoindex_holdfast_runs_1 (id=?)"},

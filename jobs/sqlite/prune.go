@@ -46,6 +46,20 @@ DELETE FROM holdfast_runs AS r WHERE id IN (SELECT value FROM json_each(?1))
             AND y.state NOT IN ('waiting', 'running'))
 RETURNING id`
 
+	// triggeredRuns retains the same runs as pruneRuns.
+	triggeredRuns = `
+SELECT r.id FROM holdfast_jobs j
+CROSS JOIN holdfast_runs r ON r.job = j.name AND r.key <> '' AND r.scheduled_at < ?1
+WHERE r.backfill IS NULL AND r.state NOT IN ('waiting', 'running')
+    AND coalesce(r.finished_at, r.created_at) < ?1
+    AND NOT EXISTS (SELECT 1 FROM holdfast_deliveries d WHERE d.run = r.id)
+    AND EXISTS (SELECT 1 FROM holdfast_runs y
+        WHERE y.job = r.job AND (y.created_at, y.id) > (r.created_at, r.id)
+            AND y.state NOT IN ('waiting', 'running'))
+LIMIT ?2`
+
+	pruneTriggered = `DELETE FROM holdfast_runs WHERE id IN (SELECT value FROM json_each(?1))`
+
 	pruneOutputs = `DELETE FROM holdfast_outputs WHERE run IN (SELECT value FROM json_each(?1))`
 
 	// oldLinks are the beginning of the chain, which ends with the last old link before the first
@@ -115,6 +129,11 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 	err := s.write(ctx, "prune history", func(tx *sql.Tx) (err error) {
 		now := time.Now()
 		before := micros(now.Add(-r.Keep))
+		if r.Triggered {
+			pruned.Runs, err = pruneTriggeredRuns(ctx, tx, before, r.Limit)
+			pruned.More = pruned.Runs == r.Limit
+			return err
+		}
 		if r.After == nil {
 			pruned.Definitions, err = pruneOnce(ctx, tx, now, before)
 		}
@@ -160,6 +179,27 @@ func pruneOnce(ctx context.Context, tx *sql.Tx, now time.Time,
 		_, err = tx.ExecContext(ctx, pruneBackfills, before)
 	}
 	return definitions, err
+}
+
+// pruneTriggeredRuns deletes ended runs of triggers, and returns how many.
+func pruneTriggeredRuns(ctx context.Context, tx *sql.Tx, before int64, limit int) (int, error) {
+	var old []uuid.UUID
+	err := each(ctx, tx, triggeredRuns, []any{before, limit}, func(rows *sql.Rows) error {
+		var id uuid.UUID
+		err := rows.Scan(&id)
+		old = append(old, id)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, statement := range []string{rememberSuccesses, pruneTriggered, pruneRunAttempts,
+		pruneOutputs} {
+		if err := execBatch(ctx, tx, statement, old); err != nil {
+			return 0, err
+		}
+	}
+	return len(old), nil
 }
 
 // pruneOldRuns scans the history from its beginning, or from the end of the previous batch.

@@ -58,6 +58,8 @@ type Upkeep interface {
 	//   - the last ended run of each job
 	//   - runs with open deliveries
 	//   - runs that a misfire check or a dependent may still need
+	//
+	// A request with Triggered deletes only ended runs of triggers, and keeps the same ones.
 	Prune(ctx context.Context, session uuid.UUID, r PruneRequest) (Pruned, error)
 }
 
@@ -103,9 +105,12 @@ type Misfired struct {
 
 // PruneRequest selects a batch for Prune.
 type PruneRequest struct {
-	Keep  time.Duration
-	Limit int        // rows of each kind; 1 to MaxBatch
-	After *RunCursor // end of the previous batch; nil for the first
+	Keep time.Duration
+	// Triggered selects only the ended runs of triggers, and nothing else. Such a request has no
+	// After. Runs of backfills are not runs of triggers.
+	Triggered bool
+	Limit     int        // rows of each kind; 1 to MaxBatch
+	After     *RunCursor // end of the previous batch; nil for the first
 }
 
 // Pruned counts what a batch deleted.
@@ -115,5 +120,6 @@ type Pruned struct {
 	Pauses      int
 	Definitions int
 	Next        *RunCursor // After of the next request; nil: all old runs were visited
+	More        bool       // a request with Triggered deletes more if it is repeated
 	Busy        bool       // nothing was done
 }

@@ -613,6 +613,18 @@ var backfillRules = []rule{
 		c.sweep()
 		c.sameHistogram()
 	}},
+	{"the retention of runs of triggers is not that of runs of backfills", func(c *check) {
+		c.register("h", "a")
+		s := c.session("one")
+		b := c.backfill(c.pastHours(3), 1)
+		for range 2 {
+			c.advance(b)
+			run := c.waitingOf(s)[0]
+			c.finished(run, c.granted(s, run), jobs.Succeeded)
+		}
+		equal(c, "runs", c.prune(s,
+			storage.PruneRequest{Keep: atOnce, Triggered: true, Limit: 10}).Runs, 0)
+	}},
 	{"pruning deletes ended backfills", func(c *check) {
 		c.register("h", "a")
 		s := c.session("one")

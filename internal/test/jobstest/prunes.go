@@ -63,6 +63,43 @@ var pruneRules = []rule{
 		equal(c, "output", c.record(ids[2], jobs.Succeeded).Output, "output 2")
 		c.record(other.Run, jobs.Failed)
 	}},
+	{"ended runs of triggers have a retention of their own", func(c *check) {
+		s := c.session("pruner")
+		c.registerAll(s, "h", "a", "b")
+		c.pastRuns(3) // of the schedule of job a
+		end := func(job, key string) uuid.UUID {
+			triggered, err := c.trigger(job, key)
+			c.must(err)
+			_, err = c.Store.Cancel(c.ctx, operator, triggered.ID)
+			c.must(err)
+			return triggered.ID
+		}
+		first, last, other := end("a", "1"), end("a", "2"), end("b", "1")
+		waiting, err := c.trigger("a", "3")
+		c.must(err)
+		request := storage.PruneRequest{Keep: time.Hour, Triggered: true, Limit: 10}
+		equal(c, "runs within the time", c.prune(s, request).Runs, 0)
+		request.Keep, request.Limit = atOnce, 1
+		pruned := c.prune(s, request)
+		equal(c, "runs", pruned.Runs, 1)
+		equal(c, "a full batch has more", pruned.More, true)
+		pruned = c.prune(s, request)
+		equal(c, "runs left to prune", pruned.Runs, 0)
+		equal(c, "more", pruned.More, false)
+		if _, err := c.Store.Run(c.ctx, first); !errors.Is(err, storage.ErrNotFound) {
+			c.Errorf("a pruned run of a trigger: %v", err)
+		}
+		c.record(last, jobs.Cancelled) // the last ended run of its job
+		c.record(other, jobs.Cancelled)
+		c.record(waiting.ID, jobs.Waiting)
+		equal(c, "runs of the schedule",
+			len(c.runs(storage.RunFilter{States: []jobs.State{jobs.Succeeded}})), 3)
+		again, err := c.trigger("a", "1")
+		c.must(err)
+		if again.ID == first {
+			c.Errorf("the key of a pruned run gives the run %s again, want a new one", first)
+		}
+	}},
 	{"a run with an open delivery is kept", func(c *check) {
 		c.outbox(c.Store)
 		c.hooked("a", "h", jobs.Failed)

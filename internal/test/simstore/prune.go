@@ -27,6 +27,11 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 	}
 	var pruned storage.Pruned
 	before := now.Add(-r.Keep)
+	if r.Triggered {
+		pruned.Runs = s.pruneTriggered(before, r.Limit)
+		pruned.More = pruned.Runs == r.Limit
+		return pruned, nil
+	}
 	if r.After == nil {
 		for _, j := range s.jobs {
 			pruned.Definitions += s.forgetDefinitions(j, now, before)
@@ -45,13 +50,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 	old, last := s.old(before, r), s.lastEnded()
 	for _, one := range old {
 		if one != last[one.Job] && s.forgettable(one, before) {
-			delete(s.runs, one.ID)
-			if one.succeededByItself() && s.successes[one.Job].Before(one.ScheduledAt) {
-				s.successes[one.Job] = one.ScheduledAt
-			}
-			if f := one.unique(); s.firings[f] == one {
-				delete(s.firings, f)
-			}
+			s.forget(one)
 			pruned.Runs++
 		}
 	}
@@ -60,6 +59,30 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 		pruned.Next = &storage.RunCursor{CreatedAt: end.CreatedAt, ID: end.ID}
 	}
 	return pruned, nil
+}
+
+// forget deletes a run, and remembers the last success of its job.
+func (s *Store) forget(r *run) {
+	delete(s.runs, r.ID)
+	if r.succeededByItself() && s.successes[r.Job].Before(r.ScheduledAt) {
+		s.successes[r.Job] = r.ScheduledAt
+	}
+	if f := r.unique(); s.firings[f] == r {
+		delete(s.firings, f)
+	}
+}
+
+// pruneTriggered deletes ended runs of triggers, and returns how many.
+func (s *Store) pruneTriggered(before time.Time, limit int) (pruned int) {
+	last := s.lastEnded()
+	for _, r := range s.runs {
+		if pruned < limit && r.Key != "" && r.Backfill == uuid.Nil && r != last[r.Job] &&
+			s.jobs[r.Job] != nil && r.ScheduledAt.Before(before) && s.forgettable(r, before) {
+			s.forget(r)
+			pruned++
+		}
+	}
+	return pruned
 }
 
 // inOrder compares positions in the history.
