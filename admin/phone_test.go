@@ -30,6 +30,8 @@ func TestPhone(t *testing.T) {
 		{"/", ".problems li", "import-prices"},
 		{lastNight, ".runs tbody tr:nth-child(1)", "import-prices"},
 		{lastNight, ".tabs [aria-current]", "Failed or lost"},
+		{lastNight, ".chips:has(.n) li:nth-child(1)", "import-prices"},
+		{lastNight, ".chips:has(.n) li:nth-child(4)", "send-invoices"},
 		{lastNight, ".chips a:last-child", "Clear filters"},
 		{"/locks", ".waiters > li > strong", "12 min 15 s"},
 		{"/locks", ".waiters .waiters strong", "7 min 15 s"},

@@ -71,6 +71,7 @@ type runsView struct {
 	Tabs   []runLink
 	Chips  []chip
 	Sizes  []runLink // numbers of runs on a page
+	ByJob  []runLink // jobs of the listed runs, if these did not succeed
 	Known  suggestions
 	Total  string // runs that the filter selects, or "" if it is not known
 
@@ -85,6 +86,12 @@ type runsView struct {
 func (v *runsView) OtherTimes() bool {
 	return !slices.ContainsFunc(v.Spans, func(l runLink) bool { return l.Here })
 }
+
+// ByJobShown returns the jobs with the most of the listed runs, which the page links.
+func (v *runsView) ByJobShown() []runLink { return v.ByJob[:min(len(v.ByJob), maxByJob)] }
+
+// ByJobMore returns the number of jobs of the listed runs that the page does not link.
+func (v *runsView) ByJobMore() int { return len(v.ByJob) - len(v.ByJobShown()) }
 
 // runFields are the submitted fields of the filter.
 type runFields struct {
@@ -155,6 +162,7 @@ func (s runPages) runsPage(w http.ResponseWriter, r *http.Request) {
 				return v, err
 			}
 			runs, on, back := param.Trim(runs, limit, filter.Before != nil, filter.After != nil)
+			v.ByJob = jobCounts(p, v.Filter, runs)
 			if v.Runs = runs; len(runs) > 0 {
 				v.Pager = p.Pager(r.URL.EscapedPath(), runCursors(), runs[0].ID.String(),
 					runs[len(runs)-1].ID.String(), on, back)

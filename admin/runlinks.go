@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -117,6 +119,36 @@ func filterChips(p param.Set, f runFields, tabs []runLink) []chip {
 		add("state", states, "state: "+states)
 	}
 	return chips
+}
+
+// maxByJob is the number of jobs that the list links.
+const maxByJob = 6
+
+// jobCounts links the jobs of the listed runs with the number of their runs, the most first. It
+// returns nothing unless the list is of runs that did not succeed, of more than one job.
+func jobCounts(p param.Set, f runFields, runs []storage.Record) (links []runLink) {
+	unsuccessful := func(state string) bool {
+		return slices.Contains(records.UnsuccessfulStates(), jobs.State(state))
+	}
+	if f.Job != "" || len(f.States) == 0 ||
+		slices.ContainsFunc(f.States, func(state string) bool { return !unsuccessful(state) }) {
+		return nil
+	}
+	counts := make(map[string]int)
+	for _, run := range runs {
+		counts[run.Job]++
+	}
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(counts[b]-counts[a], strings.Compare(a, b))
+	})
+	if len(names) < 2 {
+		return nil
+	}
+	for _, name := range names {
+		links = append(links, runLink{Name: name, Path: runsAt(p, "job", name),
+			Count: strconv.Itoa(counts[name])})
+	}
+	return links
 }
 
 // pageSizes links lists with other numbers of runs on a page.

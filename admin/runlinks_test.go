@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 func namesOfLinks(links []runLink) (all, here []string) {
@@ -92,5 +93,37 @@ func TestStateChips(t *testing.T) {
 	}
 	if !slices.Equal(here, []string{"Paused"}) {
 		t.Errorf("current chips are %q, want Paused", here)
+	}
+}
+
+// TestJobsOfListedRuns counts the listed runs by job, if they did not succeed.
+func TestJobsOfListedRuns(t *testing.T) {
+	var list []storage.Record
+	for _, name := range []string{"c", "b", "a", "b"} {
+		list = append(list, storage.Record{Job: name})
+	}
+	p := param.Set{Values: url.Values{"state": {"failed"}, "before": {"x"}}}
+	got := jobCounts(p, runFields{States: []string{"failed", "skipped"}}, list)
+	want := []runLink{{Name: "b", Count: "2", Path: "/runs?job=b&state=failed"},
+		{Name: "a", Count: "1", Path: "/runs?job=a&state=failed"},
+		{Name: "c", Count: "1", Path: "/runs?job=c&state=failed"}}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	for name, links := range map[string][]runLink{
+		"all states": jobCounts(p, runFields{}, list),
+		"successes":  jobCounts(p, runFields{States: []string{"failed", "succeeded"}}, list),
+		"active":     jobCounts(p, runFields{States: []string{"waiting"}}, list),
+		"of a job":   jobCounts(p, runFields{States: []string{"failed"}, Job: "b"}, list),
+		"one job":    jobCounts(p, runFields{States: []string{"failed"}}, list[:1]),
+	} {
+		if links != nil {
+			t.Errorf("%s: got %+v, want none", name, links)
+		}
+	}
+	v := runsView{ByJob: make([]runLink, maxByJob+2)}
+	if len(v.ByJobShown()) != maxByJob || v.ByJobMore() != 2 {
+		t.Errorf("got %d jobs and %d more, want %d and 2", len(v.ByJobShown()), v.ByJobMore(),
+			maxByJob)
 	}
 }
