@@ -158,8 +158,17 @@ func (d phaseDrawer) waited(run storage.Record, started time.Time, y int) *Phase
 	if b.W <= minBarWidth {
 		return nil
 	}
-	b.Title = fmt.Sprintf("Waited from %s to %s", words.UTC(run.CreatedAt), words.UTC(started))
-	b.label("waited " + words.Took(started.Sub(run.CreatedAt)))
+	took, whatFor := words.Took(started.Sub(run.CreatedAt)), ""
+	b.label("waited " + took)
+	if w := run.Waited; w != nil && w.Blocker.Resource != "" && !w.Since.Before(run.CreatedAt) &&
+		!w.Since.After(started) {
+		whatFor = " for " + w.Blocker.Resource
+		if b.W >= retryWaitLabel {
+			b.Label = words.Cut(w.Blocker.Resource, 40) + " " + took
+		}
+	}
+	b.Title = fmt.Sprintf("Waited%s from %s to %s", whatFor, words.UTC(run.CreatedAt),
+		words.UTC(started))
 	return b
 }
 

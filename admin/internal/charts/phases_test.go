@@ -112,3 +112,31 @@ func TestPhasesOfManyAttempts(t *testing.T) {
 		t.Errorf("got %+v of a run that has not started", got)
 	}
 }
+
+// TestWaitNamesItsLock checks that the bar of a wait names what the run waited for if it has room.
+func TestWaitNamesItsLock(t *testing.T) {
+	start := time.Date(2026, 3, 14, 2, 0, 0, 0, time.UTC)
+	at := func(seconds int) *time.Time {
+		return new(start.Add(time.Duration(seconds) * time.Second))
+	}
+	for name, c := range map[string]struct {
+		since, end   int // seconds
+		label, title string
+	}{
+		"long":         {5, 120, "public/orders 1 min", "Waited for public/orders from"},
+		"short":        {5, 400, "waited 1 min", "Waited for public/orders from"},
+		"of a retry":   {61, 120, "waited 1 min", "Waited from"},
+		"of a run ago": {-1, 120, "waited 1 min", "Waited from"},
+	} {
+		run := storage.Record{CreatedAt: start, StartedAt: at(60), State: jobs.Succeeded,
+			FinishedAt: at(c.end), Waited: &storage.Wait{Since: *at(c.since),
+				Blocker: jobs.Blocker{Resource: "public/orders"}}}
+		attempts := []storage.RunAttempt{{Attempt: 1, State: jobs.Succeeded, StartedAt: at(60),
+			FinishedAt: at(c.end)}}
+		bar := NewPhases(run, attempts, *at(c.end)).Rows[0].Waited
+		if bar.Label != c.label || !strings.HasPrefix(bar.Title, c.title) {
+			t.Errorf("%s: got %q with the title %q, want %q with %q", name, bar.Label, bar.Title,
+				c.label, c.title)
+		}
+	}
+}
