@@ -88,6 +88,7 @@ func TestScreenshots(t *testing.T) {
 			}
 			address := siteIn(t, window, state.handler(server)) + state.address()
 			for i, s := range append(slices.Clip(sizes),
+				screen{Name: "tablet", Width: 768, Scheme: "light"},
 				screen{Name: "reflow", Width: 320, Scheme: "light"}) {
 				if browsertest.Resize(t, window, s); i == 0 {
 					browsertest.Visit(t, window, address)
@@ -96,7 +97,7 @@ func TestScreenshots(t *testing.T) {
 					"document.documentElement.scrollWidth"); width > s.Width {
 					t.Errorf("%s: the page is %d px wide", s.Name, width)
 				}
-				if i == len(sizes) { // the smallest width that WCAG requires, and a large one
+				if i >= len(sizes) { // a tablet, and the smallest width that WCAG requires
 					continue
 				}
 				if len(sizes) > 2 || n%10 == 9*i {

@@ -111,12 +111,13 @@ func TestRefreshIsThePage(t *testing.T) {
 	}
 }
 
-// wholePage is the live part without what differs between two answers: the state of the stream of
-// events, and which folds are open.
+// wholePage is the live part without what differs between two moments: the counters, the state of
+// the stream of events, and which folds are open.
 const wholePage = `(() => {
 	const copy = document.getElementById("live").cloneNode(true);
 	for (const e of copy.querySelectorAll("details")) e.removeAttribute("open");
 	for (const e of copy.querySelectorAll("[tabindex]")) e.removeAttribute("tabindex");
+	for (const e of copy.querySelectorAll("[data-tick]")) e.textContent = "";
 	for (const name of ["data-events", "class"]) copy.removeAttribute(name);
 	return copy.outerHTML.replace(/\s+/g, " ");
 })()`

@@ -113,10 +113,12 @@
     }
   };
 
-  // The current page is in sight in the navigation and in the tabs of a narrow window, and so is the
-  // link that has the focus: browsers leave a link alone that is in sight in part.
+  // The current page is in sight in the navigation and in the tabs of a narrow window. So is the link
+  // that has the focus, in charts too: browsers leave a link alone that is in sight in part.
   for (const e of document.querySelectorAll(".nav [aria-current], .tabs [aria-current]")) e.scrollIntoView({ block: "nearest", inline: "center" });
-  document.querySelector(".nav")?.addEventListener("focusin", (event) => event.target.scrollIntoView({ block: "nearest", inline: "nearest" }));
+  document.addEventListener("focusin", (event) => {
+    if (event.target.closest(".nav, .tabs, .timeline, .lanes, .grid")) event.target.scrollIntoView({ block: "nearest", inline: "nearest" });
+  });
 
   // Time fields show the zone of the page and are sent in UTC, except those in the zone of a job.
   document.addEventListener("submit", (event) => {
