@@ -157,6 +157,7 @@ func TestGalleryOfSignIn(t *testing.T) {
 	tokensOnly := o
 	tokensOnly.Users = nil
 	cookie := accesstest.CookieOf(t, handler, "anna", "correct horse")
+	refused := accesstest.SignIn(throttled, "anna", "x")
 	for name, page := range map[string]struct {
 		reply *httptest.ResponseRecorder
 		code  int
@@ -169,8 +170,8 @@ func TestGalleryOfSignIn(t *testing.T) {
 			`role="alert">The user or the password is wrong.`, `value="anna"`,
 			`aria-describedby="error-text" autofocus`,
 		}},
-		"sign-in-throttled": {accesstest.SignIn(throttled, "anna", "x"), 429,
-			[]string{"Too many sign-ins failed", "Try again in 1"}},
+		"sign-in-throttled": {refused, 429, []string{"Too many sign-ins failed",
+			"Try again in " + refused.Header().Get("Retry-After") + " s."}},
 		"sign-in-without-tls": {accesstest.SignIn(handler, "anna", "x",
 			accesstest.WithHeader("Origin", "http://"+accesstest.Host)), 403, []string{"without TLS"}},
 		"sign-in-elsewhere": {accesstest.Ask(newServer(t, tokensOnly).Handler(), http.MethodGet,
