@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -12,9 +13,10 @@ import (
 )
 
 const (
-	// The timeout releases the locks of an action whose client is paused in the middle.
-	beginAction = `SELECT set_config('lock_timeout', $1, true),
-		set_config('idle_in_transaction_session_timeout', '5s', true)`
+	// beginAction is sent with the simple protocol, in one round trip. The second timeout releases
+	// the locks of an action whose client is paused in the middle.
+	beginAction = `BEGIN; SET LOCAL lock_timeout = '%s';
+		SET LOCAL idle_in_transaction_session_timeout = '5s'`
 
 	// The second of two actions with one key waits here, and then reads the result of the first.
 	lockKey = `SELECT pg_advisory_xact_lock(hashtextextended('holdfast action ' || $1 || ' ' || $2
@@ -44,6 +46,8 @@ type actionTx struct {
 	detail       any  // of its entry in the audit log
 	controlState bool // it changes the control state of replicas
 	silent       bool // it did nothing, and has no entry
+	// of the triggered job, as far as it decides what a run locks
+	definition storage.Definition
 	// statements to send with the commit, because other transactions wait for the rows they lock
 	last pgx.Batch
 }
@@ -67,13 +71,14 @@ func (s *Store) actionOnce(ctx context.Context, a storage.Action, action, target
 		return err
 	}
 	defer release()
-	begun, err := conn.Begin(ctx)
+	begun, err := conn.BeginTx(ctx,
+		pgx.TxOptions{BeginQuery: fmt.Sprintf(beginAction, s.lockTimeout)})
 	if err != nil {
 		return err
 	}
 	defer rollback(ctx, conn, begun)
 	tx := schemaTx{begun, s.schema}
-	before, err := s.beginAction(ctx, tx, a)
+	before, err := s.formerAction(ctx, tx, a)
 	if err != nil {
 		return err
 	}
@@ -103,24 +108,25 @@ func (f *formerAction) fillIn(a storage.Action, action, target string, outcome a
 	return json.Unmarshal(f.outcome, outcome)
 }
 
-// beginAction returns the earlier action of the actor with the key, or nil.
-func (s *Store) beginAction(ctx context.Context, tx pgx.Tx,
+// formerAction returns the earlier action of the actor with the key, or nil.
+func (s *Store) formerAction(ctx context.Context, tx pgx.Tx,
 	a storage.Action) (before *formerAction, err error) {
-	b := &pgx.Batch{}
-	b.Queue(beginAction, s.lockTimeout)
-	if a.Key != "" {
-		b.Queue(lockKey, s.cluster.String(), a.Actor, a.Key)
-		b.Queue(actionByKey, a.Key, a.Actor).Query(func(rows pgx.Rows) error {
-			var f formerAction
-			_, err := pgx.ForEachRow(rows, []any{&f.action, &f.target, &f.request, &f.outcome},
-				func() error {
-					before = &f
-					return nil
-				})
-			return err
-		})
+	if a.Key == "" {
+		return nil, nil
 	}
-	return before, tx.SendBatch(ctx, b).Close()
+	b := &pgx.Batch{}
+	b.Queue(lockKey, s.cluster.String(), a.Actor, a.Key)
+	b.Queue(actionByKey, a.Key, a.Actor).Query(func(rows pgx.Rows) error {
+		var f formerAction
+		_, err := pgx.ForEachRow(rows, []any{&f.action, &f.target, &f.request, &f.outcome},
+			func() error {
+				before = &f
+				return nil
+			})
+		return err
+	})
+	err = tx.SendBatch(ctx, b).Close()
+	return before, err
 }
 
 // commitAction writes the entry of the audit log and commits, in one round trip.
@@ -136,11 +142,16 @@ func (s *Store) commitAction(ctx context.Context, d *actionTx, a storage.Action,
 		}
 		return nil
 	})
+	// A transaction that notifies has a lock of the whole server from its commit until the disk
+	// has written the commit. So the notification is a transaction of its own, which writes nothing.
+	s.queueNotify(&d.last, action)
 	return d.SendBatch(ctx, &d.last).Close()
 }
 
-// queueAudit adds the entry of the audit log, and the notification of open pages, to what d sends
-// last.
+// queueNotify adds the notification of the action.
+func (s *Store) queueNotify(b *pgx.Batch, action string) { b.Queue(notify, s.channel(), action) }
+
+// queueAudit adds the entry of the audit log to what d sends last.
 func (s *Store) queueAudit(d *actionTx, a storage.Action, action, target string,
 	outcome any) error {
 	detail, err := encodeOrNull(d.detail)
@@ -156,7 +167,6 @@ func (s *Store) queueAudit(d *actionTx, a storage.Action, action, target string,
 	if d.controlState {
 		d.last.Queue(raiseControlState)
 	}
-	d.last.Queue(notify, s.channel(), action)
 	return nil
 }
 

@@ -85,20 +85,47 @@ func (t *sqlTx) QueryRow(ctx context.Context, query string, args ...any) pgx.Row
 	return sqlRow{t.tx.QueryRowContext(ctx, query, sqlArgs(args)...)}
 }
 
-// SendBatch executes the statements one after the other.
+// SendBatch executes the statements one after the other, and calls the functions that read their
+// results.
 func (t *sqlTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	for _, q := range b.QueuedQueries {
-		if _, err := t.Exec(ctx, q.SQL, q.Arguments...); err != nil {
+		results := sqlResults{ctx: ctx, tx: t, query: q}
+		err := error(nil)
+		if q.Fn != nil {
+			err = q.Fn(results)
+		} else {
+			_, err = results.Exec()
+		}
+		if err != nil {
 			return sqlResults{err: err}
 		}
 	}
 	return sqlResults{}
 }
 
-// sqlResults is the outcome of a batch. It has only Close.
+// sqlResults executes one statement of a batch, or is the outcome of the batch.
 type sqlResults struct {
 	pgx.BatchResults // nil
-	err              error
+
+	ctx   context.Context
+	tx    *sqlTx
+	query *pgx.QueuedQuery
+	err   error
+}
+
+// Exec implements pgx.BatchResults.
+func (r sqlResults) Exec() (pgconn.CommandTag, error) {
+	return r.tx.Exec(r.ctx, r.query.SQL, r.query.Arguments...)
+}
+
+// Query implements pgx.BatchResults.
+func (r sqlResults) Query() (pgx.Rows, error) {
+	return r.tx.Query(r.ctx, r.query.SQL, r.query.Arguments...)
+}
+
+// QueryRow implements pgx.BatchResults.
+func (r sqlResults) QueryRow() pgx.Row {
+	return r.tx.QueryRow(r.ctx, r.query.SQL, r.query.Arguments...)
 }
 
 // Close returns the first error of the statements.

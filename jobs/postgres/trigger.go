@@ -33,13 +33,11 @@ const (
 			= coalesce($2::jsonb, '{}')`
 
 	pauseOfJob = `SELECT` + pauseColumns + ` FROM holdfast.pauses
-		WHERE resumed_at IS NULL AND ` + covering + ` ORDER BY kind DESC LIMIT 1`
-
-	groupOfJob = `
-SELECT coalesce(
+WHERE resumed_at IS NULL AND (kind, name) IN (('all', ''), ('job', $1), ('group', nullif(coalesce(
     (SELECT d.job_group FROM holdfast.jobs j
         JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version WHERE j.name = $1),
-    (SELECT s.spec ->> 'group' FROM holdfast.specs s WHERE s.job = $1), '')`
+    (SELECT s.spec ->> 'group' FROM holdfast.specs s WHERE s.job = $1)), '')))
+ORDER BY kind DESC LIMIT 1`
 
 	// A triggered run has its position in its job from the beginning, so that no later triggered
 	// run overtakes it. The position of a run for a later time counts from that time, so it blocks
@@ -89,7 +87,10 @@ func (s *Store) Trigger(ctx context.Context, a storage.Action,
 				return err
 			}
 			if answer.State == jobs.Waiting && !answer.StartsLater(now) {
-				answer.WaitsFor, err = blockerOf(ctx, d, r.Job, answer.ID)
+				err = queueBlocker(&d.last, d.definition, answer.ID, &answer.WaitsFor)
+			}
+			if d.silent && err == nil { // nothing will be committed
+				err = d.SendBatch(ctx, &d.last).Close()
 			}
 			return err
 		})
@@ -133,6 +134,7 @@ func (s *Store) TriggerTx(ctx context.Context, tx pgx.Tx, a storage.Action,
 		if err := s.queueAudit(d, a, triggerAction, "job "+r.Job, nil); err != nil {
 			return err
 		}
+		s.queueNotify(&d.last, triggerAction) // at the commit of the caller
 		return d.SendBatch(ctx, &d.last).Close()
 	})
 	return answer, wrap(triggerAction, err)
@@ -147,26 +149,38 @@ func (s *Store) TriggerSQLTx(ctx context.Context, tx *sql.Tx, a storage.Action,
 // triggered returns the run of the key and the store's clock. It adds the run if there is none.
 func (s *Store) triggered(ctx context.Context, d *actionTx, a storage.Action,
 	r storage.TriggerRequest) (answer storage.Triggered, now time.Time, err error) {
-	record, now, err := triggeredBefore(ctx, d, a, r)
-	if !now.IsZero() || err != nil {
-		d.silent = true
-		return storage.Triggered{Record: record}, now, err
-	}
-	if err := s.refuseTrigger(ctx, d, r); err != nil {
+	exists, err := s.lookBeforeTrigger(ctx, d, a, r)
+	if err != nil {
 		return answer, now, err
+	}
+	if exists {
+		d.silent = true
+		record, now, err := triggeredBefore(ctx, d, a, r)
+		return storage.Triggered{Record: record}, now, err
 	}
 	var at *time.Time
 	if !r.At.IsZero() {
 		at = &r.At
 	}
 	id := uuid.New()
-	tag, err := d.Exec(ctx, triggerRun, id, r.Job, r.Key, a.By("triggered"), paramsOrNull(r),
-		r.Limit(), a.Actor, at, r.Delay)
-	if err != nil {
+	var record storage.Record
+	b := &pgx.Batch{}
+	b.Queue(triggerRun, id, r.Job, r.Key, a.By("triggered"), paramsOrNull(r), r.Limit(), a.Actor,
+		at, r.Delay)
+	b.Queue(selectRuns+` WHERE r.id = $1`, id).Query(func(rows pgx.Rows) error {
+		records, err := pgx.CollectRows(rows, scanRecord)
+		if len(records) > 0 {
+			record = records[0]
+		}
+		return err
+	})
+	b.Queue(`SELECT clock_timestamp()`).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
+	if err := d.SendBatch(ctx, b).Close(); err != nil {
 		return answer, now, err
 	}
-	d.silent = tag.RowsAffected() == 0 // another was quicker with the key
-	record, now, err = triggeredBefore(ctx, d, a, r)
+	if d.silent = record.ID != id; d.silent { // another was quicker with the key
+		record, now, err = triggeredBefore(ctx, d, a, r)
+	}
 	detail := map[string]any{"run": id, "key": r.Key}
 	if r.Later() {
 		detail["scheduled_at"] = record.ScheduledAt
@@ -175,65 +189,89 @@ func (s *Store) triggered(ctx context.Context, d *actionTx, a storage.Action,
 	return storage.Triggered{Record: record, Created: !d.silent}, now, err
 }
 
-// refuseTrigger returns an error if the job cannot be triggered now.
-func (s *Store) refuseTrigger(ctx context.Context, d *actionTx, r storage.TriggerRequest) error {
-	if err := requireJob(ctx, d, r.Job); err != nil {
+// lookBeforeTrigger reports whether the actor's key has a run. If it has none, lookBeforeTrigger
+// returns an error if the job cannot be triggered now.
+func (s *Store) lookBeforeTrigger(ctx context.Context, d *actionTx, a storage.Action,
+	r storage.TriggerRequest) (exists bool, err error) {
+	var known bool
+	var pauses []storage.Pause
+	b := &pgx.Batch{}
+	b.Queue(runByKey, r.Job, r.Key, a.Actor).Query(func(rows pgx.Rows) error {
+		defer rows.Close()
+		exists = rows.Next()
+		return rows.Err()
+	})
+	b.Queue(jobIsKnown, r.Job).QueryRow(func(row pgx.Row) error { return row.Scan(&known) })
+	b.Queue(pauseOfJob, r.Job).Query(func(rows pgx.Rows) (err error) {
+		pauses, err = pgx.CollectRows(rows, scanPause)
 		return err
+	})
+	b.Queue(lockedByJob, r.Job).Query(d.readDefinition(r.Job))
+	if err := d.SendBatch(ctx, b).Close(); err != nil || exists {
+		return exists, err
 	}
-	if !r.EvenPaused {
-		if err := refusePaused(ctx, d, r.Job); err != nil {
-			return err
-		}
-	}
-	if !r.AtOnce() {
-		return nil
+	switch {
+	case !known:
+		return false, fmt.Errorf("job %s: %w", r.Job, storage.ErrNotFound)
+	case len(pauses) > 0 && !r.EvenPaused:
+		return false, &storage.PausedError{Pause: pauses[0]}
+	case !r.AtOnce():
+		return false, nil
 	}
 	if _, err := d.Exec(ctx, lockTriggers, s.cluster.String(), r.Job); err != nil {
-		return err
+		return false, err
 	}
 	// sees all commits before it got the lock
-	blocker, err := blockerOf(ctx, d, r.Job, uuid.New())
-	if err != nil || blocker == nil {
-		return err
+	var blocker *storage.RunBlocker
+	b = &pgx.Batch{}
+	if err := queueBlocker(b, d.definition, uuid.New(), &blocker); err != nil {
+		return false, err
 	}
-	return &storage.BusyError{Job: r.Job, Blocker: *blocker}
+	if err := d.SendBatch(ctx, b).Close(); err != nil || blocker == nil {
+		return false, err
+	}
+	return false, &storage.BusyError{Job: r.Job, Blocker: *blocker}
 }
 
-// blockerOf returns what blocks a run of the job's active definition. If no replica has registered
-// the job yet, only its own name is known.
-func blockerOf(ctx context.Context, tx pgx.Tx, job string,
-	run uuid.UUID) (*storage.RunBlocker, error) {
-	definition := storage.Definition{Name: job}
-	var resources []byte
-	err := tx.QueryRow(ctx, lockedByJob, job).Scan(&resources, &definition.MayOverlap)
-	if err == nil {
-		definition.Resources, err = parseRequests(resources)
+// readDefinition reads what a run of the job's active definition locks. If no replica has
+// registered the job yet, only its own name is known.
+func (d *actionTx) readDefinition(job string) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		d.definition = storage.Definition{Name: job}
+		var resources []byte
+		_, err := pgx.ForEachRow(rows, []any{&resources, &d.definition.MayOverlap},
+			func() (err error) {
+				d.definition.Resources, err = parseRequests(resources)
+				return err
+			})
+		return err
 	}
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return nil, err
-	}
+}
+
+// queueBlocker adds a query to b that sets blocker to what blocks a run of the definition, if
+// anything does.
+func queueBlocker(b *pgx.Batch, definition storage.Definition, run uuid.UUID,
+	blocker **storage.RunBlocker) error {
 	wants, err := definition.Requests()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	ids := []rawID{run}
 	columns := append([]any{uuid.Nil, ids, []*string{nil}, []bool{false}},
 		probeColumns(ids, [][]locking.Request{wants})...)
-	var reason jobs.Reason
-	var stored []byte
-	err = tx.QueryRow(ctx, findBlocker, append(columns, []time.Duration{0})...).
-		Scan(&reason, &stored)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	blocker, err := parseBlocker(stored)
-	if err != nil {
-		return nil, err
-	}
-	return &storage.RunBlocker{Blocker: *blocker, Reason: reason}, nil
+	b.Queue(findBlocker, append(columns, []time.Duration{0})...).Query(func(rows pgx.Rows) error {
+		var reason jobs.Reason
+		var stored []byte
+		_, err := pgx.ForEachRow(rows, []any{&reason, &stored}, func() error {
+			found, err := parseBlocker(stored)
+			if err == nil {
+				*blocker = &storage.RunBlocker{Blocker: *found, Reason: reason}
+			}
+			return err
+		})
+		return err
+	})
+	return nil
 }
 
 func paramsOrNull(r storage.TriggerRequest) *string {
@@ -274,17 +312,4 @@ func runsBy(ctx context.Context, tx pgx.Tx, query string, r storage.TriggerReque
 		return nil, err
 	}
 	return pgx.CollectRows(rows, scanRecord)
-}
-
-// refusePaused returns a *storage.PausedError where a pause covers the job.
-func refusePaused(ctx context.Context, tx pgx.Tx, job string) error {
-	var group string
-	if err := tx.QueryRow(ctx, groupOfJob, job).Scan(&group); err != nil {
-		return err
-	}
-	pause, paused, err := pauseBy(ctx, tx, pauseOfJob, job, group)
-	if err != nil || !paused {
-		return err
-	}
-	return &storage.PausedError{Pause: pause}
 }
