@@ -70,7 +70,7 @@ func TestFiringsThatAreDueTogetherStartTogether(t *testing.T) {
 	})
 }
 
-// A worker is free as soon as the handler has returned, and not when the store has recorded the end.
+// A worker is free as soon as the handler has returned, and not when the end is recorded.
 func TestWorkerIsFreeWhileTheEndIsRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -86,7 +86,7 @@ func TestWorkerIsFreeWhileTheEndIsRecorded(t *testing.T) {
 		}
 		if gap := began[1].StartedAt.Sub(*began[0].StartedAt); gap < time.Second ||
 			gap > 2*time.Second {
-			t.Errorf("the second run started %s after the first, want when its handler had returned",
+			t.Errorf("the second run started %s after the first, want when it had returned",
 				gap)
 		}
 	})

@@ -142,14 +142,16 @@ func (s *Store) commitAction(ctx context.Context, d *actionTx, a storage.Action,
 		}
 		return nil
 	})
-	// A transaction that notifies has a lock of the whole server from its commit until the disk
-	// has written the commit. So the notification is a transaction of its own, which writes nothing.
+	// From its commit until the disk has written that, a transaction that notifies has a lock of
+	// the whole server. So the notification is a transaction of its own, which writes nothing.
 	s.queueNotify(&d.last, action)
 	return d.SendBatch(ctx, &d.last).Close()
 }
 
 // queueNotify adds the notification of the action.
-func (s *Store) queueNotify(b *pgx.Batch, action string) { b.Queue(notify, s.channel(), action) }
+func (s *Store) queueNotify(b *pgx.Batch, action string) {
+	b.Queue(notify, s.channel(), action)
+}
 
 // queueAudit adds the entry of the audit log to what d sends last.
 func (s *Store) queueAudit(d *actionTx, a storage.Action, action, target string,
