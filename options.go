@@ -190,9 +190,9 @@ func WithAuthorizer(a permission.Authorizer) Option {
 	return func(o *options) { o.Authorizer = a }
 }
 
-// WithLog sends the log of the replica to the given logger. Without it and WithSlog, the replica
-// logs to standard error as its configuration says. Lines that handlers log go to output, which may
-// be nil, and are stored with their runs.
+// WithLog sends the log of the replica to the given logger. Without WithLog or WithSlog,
+// the replica logs to standard error as its configuration says. Lines that handlers log go to
+// output, which may be nil, and are stored with their runs.
 func WithLog(log zerolog.Logger, output io.Writer) Option {
 	return func(o *options) { o.Log, o.LogOutput = &log, output }
 }

@@ -51,7 +51,7 @@ func (s auditPages) auditJSON(w http.ResponseWriter, r *http.Request) {
 		lines, err := audited(ctx, s.options.Operations, filter)
 		if permission.Require(ctx, permission.EditJobs,
 			permission.Target{Kind: permission.Everything}) != nil {
-			redactDefinitions(lines)
+			redactSpecs(lines)
 		}
 		if err == nil && len(lines) == filter.Limit {
 			cursors := auditCursors()
@@ -106,7 +106,7 @@ func (s auditPages) auditPage(w http.ResponseWriter, r *http.Request) {
 			if err != nil {
 				return v, err
 			}
-			redactDefinitions(lines) // the cached page is for everybody
+			redactSpecs(lines) // the cached page is for everybody
 			lines, on, back := param.Trim(lines, filter.Limit, filter.Before != nil, false)
 			if v.Lines = lines; len(lines) > 0 {
 				v.Pager = p.Pager(r.URL.EscapedPath(), auditCursors(), "",
@@ -138,8 +138,8 @@ func audited(ctx context.Context, ops *operations.Operations,
 	return lines, nil
 }
 
-// redactDefinitions removes the definitions of jobs, which only operators may read.
-func redactDefinitions(lines []storage.Audited) {
+// redactSpecs removes the specs of added jobs, which only operators may read.
+func redactSpecs(lines []storage.Audited) {
 	for i := range lines {
 		if invalid := lines[i].InvalidDetail; len(invalid) > 0 { // may have a definition too
 			lines[i].Detail, lines[i].InvalidDetail = invalid, nil

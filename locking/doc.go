@@ -51,8 +51,9 @@
 // # Trust without grants
 //
 // Without Options.Restore, a Locker trusts an advisory lock for its lease less two seconds, because
-// memcached may drop an item that much too early. The time counts from before the request was sent.
-// Run renews an advisory lock after each third of the lease. The lock is lost in these cases:
+// memcached may drop an item that much too early. The time begins just before the Locker sends the
+// request. Run renews an advisory lock after each third of the lease. The lock is lost in these
+// cases:
 //
 //   - No renewal succeeds in time.
 //   - The advisory lock has disappeared.
@@ -79,9 +80,9 @@
 // # Sessions
 //
 // All locks of a Locker with grants belong to one session. Run opens the session, and renews it
-// after each third of its TTL. The Locker trusts the session for one TTL. This time counts from
-// before the last confirmed request was sent, by the monotonic clock. If the session is lost, all
-// its locks end, and Run opens another one.
+// after each third of its TTL. The Locker trusts the session for one TTL. This time begins just
+// before the Locker sends the last request that was confirmed. The Locker measures it with the
+// monotonic clock. If the session is lost, all its locks end, and Run opens another one.
 //
 // Each replica frees the locks of expired sessions. This takes at most a third of a TTL after the
 // expiry by the clock of the store. A process that dies before the grant leaves an advisory lock

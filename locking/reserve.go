@@ -24,10 +24,10 @@ func ReserveOf(option time.Duration) time.Duration {
 // of the refusal. until is the end of the waiter's last reservation, or zero for a new waiter. All
 // times are the store's.
 //
-// The first refusal begins a reservation. After it, younger requests may pass the waiter for
-// Unreserved times as long. The next refusal then begins a new reservation. So a waiter that waits
-// for a long time blocks others for about a sixth of the time. If all blockers end during a
-// reservation, the next try in it is granted.
+// The first refusal begins a reservation. After the reservation, younger requests may pass the
+// waiter for five times as long (the constant [Unreserved]). The next refusal then begins a new
+// reservation. So a waiter that waits for a long time blocks others for about a sixth of the time.
+// If all blockers end during a reservation, the next try in it is granted.
 func Reserve(until, now time.Time, reserve time.Duration) time.Time {
 	if reserve <= 0 || !until.IsZero() && now.Before(until.Add(Unreserved*reserve)) {
 		return until

@@ -1,4 +1,4 @@
-// Package page is what a replica and its page know of each other. Programs use package admin, which
+// Package page has the types that a replica and its page share. Programs use package admin, which
 // has the page:
 //
 //	holdfast.New(holdfast.WithPage(admin.Page, "127.0.0.1:8080"), …)

@@ -18,9 +18,10 @@ type Revision struct {
 // The effect is that of a deploy of this replica, but its session goes on and active runs are not
 // touched. A new definition gets the job's next version, and the active definition is decided as
 // the package documentation describes. This replica does not fire a removed job any more. A run
-// between two attempts continues if this replica made its last attempt. Other firings of the job
-// that wait on this replica end with reasons.JobGone: as skipped, or as cancelled if an attempt has
-// begun. The store is notified within about a second, or when it is available.
+// between two attempts continues if this replica made the attempt that has just ended. Other
+// firings of the job that wait on this replica end with reasons.JobGone: as skipped, or as
+// cancelled if an attempt has begun. The store is notified within about a second, or when it is
+// available.
 func (s *Scheduler) SetJobs(jobs []jobs.Job) (Revision, error) {
 	next, err := newCronTable(s.registry, jobs)
 	if err != nil {

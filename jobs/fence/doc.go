@@ -43,7 +43,8 @@
 //     share.
 //
 // So two transactions of conflicting runs want one row in conflicting modes, and the second one
-// waits. Readers do not wait for each other.
+// waits. Readers do not wait for each other. The sections New names and Isolation have the
+// exceptions.
 //
 // When all rows are locked, the pass reads the tokens. The run is superseded
 // ([storage.ErrSuperseded]) in each of these cases:
@@ -108,6 +109,6 @@
 //     docs/guarantees.md compares this with the fence of the store.
 //   - A replica that freezes inside a transaction holds its rows, for at most [IdleLimit].
 //   - A run has one open fenced transaction at a time. A second one waits for the first.
-//   - A deadlock is possible when names are new, and ends one of the transactions. Do and DoSQL
-//     then begin again, before any statement of the job.
+//   - A deadlock is possible when names are new. It ends one of the transactions before the first
+//     statement of the job. Do and DoSQL then begin a new transaction.
 package fence

@@ -43,8 +43,8 @@ func (o *Operations) Specs(ctx context.Context) ([]storage.Spec, error) {
 	return slices.Clone(now.Specs), err
 }
 
-// AnyVersion stands for the current version of an added job. For PutJob it also stands for 0 if
-// there is none.
+// AnyVersion stands for the current version of an added job. If there is no added job of that name,
+// PutJob takes it as 0 and adds the job.
 const AnyVersion = -1
 
 // PutJob adds a job, or changes an added one. text is the job in the form of the configuration, in

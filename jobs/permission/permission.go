@@ -14,7 +14,7 @@ const (
 	Cancel      Permission = "cancel"       // cancel runs and backfills of a job
 	Release     Permission = "release"      // release locks by force
 	Drain       Permission = "drain"        // drain replicas
-	EditJobs    Permission = "edit_jobs"    // add, change and remove jobs; read definitions
+	EditJobs    Permission = "edit_jobs"    // add, change and remove jobs; read params and specs
 	Reload      Permission = "reload"       // make a replica read its configuration again
 )
 

@@ -71,7 +71,7 @@ type Role struct {
 
 // The predefined roles.
 const (
-	Viewer        = "viewer"   // reads everything but definitions of jobs
+	Viewer        = "viewer"   // reads everything but params of jobs and specs of added jobs
 	TriggerRole   = "trigger"  // reads like a viewer, and triggers jobs
 	Operator      = "operator" // may do everything
 	MetricsReader = "metrics"  // reads only the metrics

@@ -49,9 +49,9 @@ type AuditFilter struct {
 	Target string
 	Since  time.Time // entries of this time and later
 	Until  time.Time // entries before this time
-	// Before and After each have the At of an entry, as CreatedAt, and its ID. Before selects the
-	// entries that are older than this entry, and After those that are newer. For the next page set
-	// Before, or After with OldestFirst.
+	// Before selects the entries that are older than an entry, and After those that are newer.
+	// CreatedAt is the At of that entry, and ID is its ID. For the next page set Before, or After
+	// with OldestFirst.
 	Before, After *RunCursor
 	OldestFirst   bool
 	Limit         int

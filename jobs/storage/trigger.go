@@ -107,8 +107,8 @@ func (r TriggerRequest) SameBegin(added Record) bool {
 	return scheduledAt.Equal(added.ScheduledAt)
 }
 
-// StartBy returns the time by which the run must have begun, if it waits since at. It returns nil
-// if only the job's deadline applies.
+// StartBy returns the time by which the run must begin. at is the time at which its wait begins.
+// StartBy returns nil if only the job's deadline applies.
 func (r TriggerRequest) StartBy(at time.Time) *time.Time {
 	if limit := r.Limit(); limit != nil {
 		return new(at.Add(*limit))

@@ -27,7 +27,8 @@ const (
 	EventCorrected EventKind = "corrected" // a setting that was rated Unsafe or Advice is good now
 )
 
-// Event is an event of a server. A rating is an event at the first reading and after each change.
+// Event is an event of a server. If a setting is not rated Good at the first reading, this is an
+// event. Later, each change of a rating is an event.
 type Event struct {
 	Kind    EventKind `json:"kind"`
 	At      time.Time `json:"at"`              // when it was read, by this machine's clock
