@@ -26,8 +26,8 @@
 //
 //   - tokens has a row for each name. The row has the largest token of a run that locked the name
 //     exclusively.
-//   - readers has a row for each name and token of a run that locked the name in shared mode, that
-//     is, of a reader.
+//   - readers has the tokens of the runs that locked a name in shared mode, one row for each name
+//     and token. Such a run is a reader of the name.
 //   - commits has a row for each committed transaction, except those of [Check] and [Transact].
 //
 // # The pass

@@ -16,7 +16,7 @@ const lastReaders = "SELECT name, max(token) FROM holdfast_fence.readers " +
 
 // Prune deletes what the run's cluster no longer needs:
 //   - rows of commits that are older than keep. keep must be longer than the retention of the
-//     history, because no attempt or recovery of the firing may follow.
+//     history: without its row, a later attempt or recovery of a firing would repeat the effects.
 //   - the rows of readers for a name, except the one with the largest token
 //
 // Use a transaction of its own. The scheduler prunes the databases of its configuration.

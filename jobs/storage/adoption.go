@@ -24,7 +24,7 @@ type Adoption struct {
 type AdoptedJob struct {
 	Name      string
 	Priority  int           // 1 to 9
-	Threshold time.Duration // after the scheduled time
+	Threshold time.Duration // a run is late when this time has passed since its scheduled time
 }
 
 // Ageing is the wait that outweighs one level of priority.

@@ -44,9 +44,8 @@ type RunIntervalFilter struct {
 
 const MaxRunIntervals = 6000
 
-// RunIntervalsBefore is the number of older runs of each job that RunIntervals checks: the last
-// ones that were created before From. RunIntervals also returns those that were still active at
-// From.
+// RunIntervalsBefore is the number of older runs of each job that RunIntervals also looks at: the
+// last ones that were created before From. It returns those of them that were still active at From.
 const RunIntervalsBefore = 3
 
 // RunInterval is a run on a time line. It waited from CreatedAt to StartedAt.

@@ -16,9 +16,8 @@ type Dependent struct {
 	After   []string // its dependencies, at least one
 }
 
-// OpenFiring is a scheduled time for which a dependent can still get a run. The dependent has none.
-// Each dependency has a scheduled run or a recovery for this time that waits, runs or has
-// succeeded.
+// OpenFiring is a scheduled time for which a dependent has no run, and can still get one. Each
+// dependency has a scheduled run or a recovery for this time that waits, runs or has succeeded.
 type OpenFiring struct {
 	ScheduledAt time.Time
 	// Ready is when the last dependency succeeded; zero if one has not.

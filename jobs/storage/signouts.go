@@ -9,8 +9,8 @@ import (
 // which grows with each sign-out. A sign-in is valid if its generation is at least that of its
 // user.
 type SignOuts interface {
-	// Generations returns the generations of users who have signed out. It may leave out users
-	// whose last EndSignIns was longer ago than its argument keep.
+	// Generations returns the generations of users who have signed out. It may leave out a user if
+	// the time keep of the last EndSignIns has passed.
 	Generations(ctx context.Context) (map[string]int64, error)
 	// EndSignIns ends the sign-ins of a user, and returns the new generation. It is larger than all
 	// earlier generations of the user.
