@@ -152,8 +152,16 @@ func sqlArgs(args []any) []any {
 	return encoded
 }
 
-// intervalText returns a duration in PostgreSQL's text format of an interval.
-func intervalText(d time.Duration) string { return fmt.Sprint(d.Microseconds(), " microseconds") }
+// intervalText returns a duration as PostgreSQL reads an interval, in whole microseconds. Releases
+// before 15 refuse numbers of more than 31 bits, so it is not one number of microseconds.
+func intervalText(d time.Duration) string {
+	sign, us := "", d.Microseconds()
+	if us < 0 {
+		sign, us = "-", -us
+	}
+	seconds := us / 1e6
+	return fmt.Sprintf("%s%d:%02d:%02d.%06d", sign, seconds/3600, seconds/60%60, seconds%60, us%1e6)
+}
 
 // sqlRow is a row of database/sql as a pgx.Row.
 type sqlRow struct{ row *sql.Row }

@@ -4,6 +4,9 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"math"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -263,5 +266,27 @@ func equalJSON(t *testing.T, got, want storage.Record) {
 	}
 	if string(g) != string(w) {
 		t.Errorf("got %s\nwant %s", g, w)
+	}
+}
+
+// TestIntervalsOfSQLTransactions checks that PostgreSQL reads each duration that a driver of
+// database/sql sends as text. Releases before 15 refuse numbers of more than 31 bits.
+func TestIntervalsOfSQLTransactions(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t)
+	for _, d := range []time.Duration{0, time.Microsecond, -time.Second - time.Microsecond,
+		36 * time.Minute, 59*time.Minute + 59*time.Second + 999999*time.Microsecond,
+		400 * 24 * time.Hour, time.Duration(math.MaxInt64).Truncate(time.Microsecond)} {
+		text := intervalText(d)
+		for _, number := range strings.FieldsFunc(text, func(r rune) bool {
+			return r < '0' || r > '9'
+		}) {
+			if _, err := strconv.ParseInt(number, 10, 32); err != nil {
+				t.Errorf("%v: got %q, want numbers of at most 31 bits", d, text)
+			}
+		}
+		if got := query[time.Duration](s, "SELECT $1::text::interval", text); got != d {
+			t.Errorf("%v as %q: PostgreSQL reads %v", d, text, got)
+		}
 	}
 }
