@@ -28,7 +28,7 @@ Each line becomes a job with the handler "command". Warnings on standard error s
 is different with Holdfast. Lines that have no job are comments in the output. The exit
 code is 1 if there is such a line.`,
 		Example: `  crontab -l | scheduler import crontab - --timezone Europe/Berlin > holdfast.yaml
-  scheduler import crontab /etc/crontab --system`,
+  scheduler import crontab /etc/crontab --system --timezone Europe/Berlin`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in := io.Reader(cmd.InOrStdin())

@@ -192,6 +192,10 @@ func (r *reader) add(n int, text, comment string) error {
 		r.once(n, "user", "Holdfast runs commands as the user of the scheduler, not as "+
 			strconv.Quote(e.User))
 	}
+	if e.Timezone == "" {
+		r.once(n, "zone", "cron uses the time zone of its machine, and Holdfast that of the "+
+			"configuration, by default UTC: name the zone with --timezone")
+	}
 	shell := r.applyVariables(&e)
 	script, first := scriptOf(command)
 	e.Command = []string{shell, "-c", script}
@@ -239,7 +243,7 @@ func scheduleOf(text string) (string, error) {
 		return "", fmt.Errorf("@reboot has no scheduled times: use your service manager")
 	}
 	if _, err := schedule.ParseText(text, time.UTC); err != nil {
-		return "", fmt.Errorf("schedule %q: %w", text, err)
+		return "", err
 	}
 	return text, nil
 }

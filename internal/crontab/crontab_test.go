@@ -109,10 +109,36 @@ func TestCrontabBecomesJobs(t *testing.T) {
 	}
 	for _, part := range []string{"line 4: Holdfast sends no mails", "line 8: flock excludes",
 		"line 8: cron starts commands in the home directory", "line 11: @reboot",
-		`line 12: schedule "61 * * * *"`} {
+		`line 12: schedule "61 * * * *": minute: found "61"`} {
 		if strings.Count(warned, part) != 1 {
 			t.Errorf("warnings have %q %d times, want once:\n%s", part,
 				strings.Count(warned, part), warned)
+		}
+	}
+}
+
+// TestZonesOfCrontabs checks that a crontab without a zone gets a warning, because its jobs would
+// fire at other times than cron.
+func TestZonesOfCrontabs(t *testing.T) {
+	const without = "0 3 * * * a\n0 4 * * * b\n"
+	for text, test := range map[string]struct {
+		zone string
+		want int // warnings
+	}{
+		without:                               {want: 1},
+		without + "#":                         {zone: "Europe/Berlin"},
+		"CRON_TZ=Asia/Tokyo\n" + without:      {},
+		"CRON_TZ=Nowhere/Nowhere\n" + without: {want: 1},
+		"MAILTO=ops\n":                        {},
+	} {
+		got := 0
+		for _, w := range read(t, text, Options{Timezone: test.zone}).Warnings {
+			if strings.Contains(w.Text, "cron uses the time zone of its machine") {
+				got++
+			}
+		}
+		if got != test.want {
+			t.Errorf("%q in %q: got %d warnings, want %d", text, test.zone, got, test.want)
 		}
 	}
 }
