@@ -25,6 +25,9 @@ import (
 func OpenJobDatabase(ctx context.Context, config *configs.Config, name string,
 	progress storage.JobProgress, log zerolog.Logger) (*postgres.Database, error) {
 	given, known := config.Databases[name]
+	if !known && len(config.Databases) == 0 {
+		return nil, fmt.Errorf("database %q: the configuration has no section databases", name)
+	}
 	if !known {
 		return nil, fmt.Errorf("database %q is not in the configuration, expected one of %q", name,
 			slices.Sorted(maps.Keys(config.Databases)))

@@ -133,6 +133,9 @@ func (c *commandLine) backfillsCommand() *cobra.Command {
 					return errors.New("--wait: expected a backfill, found none")
 				}
 				list, err := in.Backfills(cmd.Context(), filter)
+				if err == nil && len(list) == 0 {
+					err = checkJob(cmd.Context(), in, filter.Job)
+				}
 				if err != nil {
 					return err
 				}
@@ -156,10 +159,7 @@ func (c *commandLine) showBackfill(ctx context.Context, in cluster, text string,
 	if err != nil {
 		return err
 	}
-	b, err := in.Backfill(ctx, id)
-	if errors.Is(err, storage.ErrNotFound) {
-		return fmt.Errorf("backfill %s: not found; list backfills with \"scheduler backfills\"", id)
-	}
+	b, err := readBackfill(ctx, in, id)
 	if err != nil {
 		return err
 	}
@@ -167,6 +167,15 @@ func (c *commandLine) showBackfill(ctx context.Context, in cluster, text string,
 		return c.awaitBackfill(ctx, in, b)
 	}
 	return c.printBackfills(b, b)
+}
+
+// readBackfill returns a backfill with its progress.
+func readBackfill(ctx context.Context, in cluster, id uuid.UUID) (storage.Backfill, error) {
+	b, err := in.Backfill(ctx, id)
+	if errors.Is(err, storage.ErrNotFound) {
+		err = fmt.Errorf("backfill %s: not found; list backfills with \"scheduler backfills\"", id)
+	}
+	return b, err
 }
 
 // backfillEvery is the interval in which "backfill --wait" reads the backfill.

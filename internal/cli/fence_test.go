@@ -51,6 +51,15 @@ func TestFenceInstall(t *testing.T) {
 	}
 }
 
+func TestFenceInstallWithoutDatabases(t *testing.T) {
+	path, _ := retriedStore(t)
+	got := perform(t, nil, "fence", "install", "--database", "warehouse", "-c", path)
+	if want := `database "warehouse": the configuration has no section databases`; got.code != 1 ||
+		got.err != want {
+		t.Errorf("got %+v, want exit code 1 and %q", got, want)
+	}
+}
+
 // TestFencePrint prints the SQL of each dialect.
 func TestFencePrint(t *testing.T) {
 	for _, d := range fence.Dialects() {

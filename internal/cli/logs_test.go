@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -204,6 +205,22 @@ func TestLogsOfABusyServer(t *testing.T) {
 	if _, errOut, err := follow("wrong"); err == nil || errOut.Len() > 0 ||
 		!strings.Contains(err.Error(), "refused the token") {
 		t.Errorf("with a wrong token: got %q and %v, want the error at once", errOut.String(), err)
+	}
+}
+
+// TestInterruptedWait checks that a command that waits names the signal, and says that its run goes
+// on.
+func TestInterruptedWait(t *testing.T) {
+	path, id := retriedStore(t)
+	ctx, stop := context.WithCancelCause(t.Context())
+	c := &commandLine{configPath: path, out: &bytes.Buffer{}}
+	err := c.withCluster(ctx, func(in cluster) error {
+		stop(interrupted{os.Interrupt})
+		return c.awaitRun(ctx, in, id)
+	})
+	want := fmt.Sprintf("wait for run %s: interrupted; the run goes on", id)
+	if err == nil || err.Error() != want || !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want %q and context.Canceled", err, want)
 	}
 }
 

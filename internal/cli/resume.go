@@ -26,11 +26,7 @@ each job decides on the scheduled times that passed during the pause.`,
 		return a.withCluster(ctx, func(in cluster) error {
 			p, err := in.Resume(ctx, a.reason, target)
 			if errors.Is(err, storage.ErrNotFound) {
-				hint := hintIn(ctx, in, target.Name, pausedIn(target.Kind))
-				if hint == "" {
-					hint = "; list pauses with \"scheduler pauses\""
-				}
-				return fmt.Errorf("resume %s: it has no pause of its own%s", target, hint)
+				return withPauseAdvice(ctx, in, target)
 			}
 			if err != nil {
 				return err
@@ -41,4 +37,21 @@ each job decides on the scheduled times that passed during the pause.`,
 	flags.add(cmd)
 	c.completesFlag(cmd, "group", groupsIn)
 	return c.completes(cmd, jobsIn)
+}
+
+// withPauseAdvice returns the error for a target without a pause. The advice is a similar target:
+// one with a pause, or else one that exists.
+func withPauseAdvice(ctx context.Context, in cluster, target storage.Target) error {
+	hint := hintIn(ctx, in, target.Name, pausedIn(target.Kind))
+	if hint == "" {
+		existing := jobsIn
+		if target.Kind == storage.TargetGroup {
+			existing = groupsIn
+		}
+		hint = hintIn(ctx, in, target.Name, existing)
+	}
+	if hint == "" {
+		hint = "; list pauses with \"scheduler pauses\""
+	}
+	return fmt.Errorf("resume %s: it has no pause of its own%s", target, hint)
 }

@@ -101,13 +101,12 @@ func (c *commandLine) runsCommand() *cobra.Command {
 // checkFilter returns an error for a name in a filter that is not in the cluster. The history may
 // have runs of former jobs and replicas, so that only a list without runs shows a wrong name.
 func checkFilter(ctx context.Context, in cluster, f storage.RunFilter) error {
-	if f.Job != "" {
-		names, err := jobsIn(ctx, in)
-		if err != nil {
+	if err := checkJob(ctx, in, f.Job); err != nil {
+		return err
+	}
+	if f.Backfill != uuid.Nil {
+		if _, err := readBackfill(ctx, in, f.Backfill); err != nil {
 			return err
-		}
-		if !slices.Contains(names, f.Job) {
-			return withJobAdvice(ctx, in, storage.ErrNotFound, f.Job)
 		}
 	}
 	if f.Group != "" {
@@ -119,6 +118,18 @@ func checkFilter(ctx context.Context, in cluster, f storage.RunFilter) error {
 		return nil
 	}
 	_, err := checkName(ctx, in, "replica", f.Replica, replicasIn)
+	return err
+}
+
+// checkJob returns an error if a job of this name, unless it is "", is not in the cluster.
+func checkJob(ctx context.Context, in cluster, job string) error {
+	if job == "" {
+		return nil
+	}
+	names, err := jobsIn(ctx, in)
+	if err == nil && !slices.Contains(names, job) {
+		err = withJobAdvice(ctx, in, storage.ErrNotFound, job)
+	}
 	return err
 }
 

@@ -7,6 +7,20 @@ import (
 	"syscall"
 )
 
+// interrupted is the cause of a context that a signal cancelled.
+type interrupted struct{ by os.Signal }
+
+// Error returns "interrupted" or "terminated", for messages of commands that wait.
+func (e interrupted) Error() string {
+	if e.by == os.Interrupt {
+		return "interrupted"
+	}
+	return e.by.String()
+}
+
+// Is makes an interrupted equal to context.Canceled.
+func (interrupted) Is(target error) bool { return target == context.Canceled }
+
 // UntilSignal returns a context that the first SIGINT or SIGTERM cancels. A second signal has its
 // default effect and ends the process.
 //
@@ -15,10 +29,9 @@ import (
 func UntilSignal() context.Context {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, stop := context.WithCancelCause(context.Background())
 	go func() {
-		<-signals
-		stop()
+		stop(interrupted{<-signals})
 		second := <-signals
 		signal.Reset(os.Interrupt, syscall.SIGTERM)
 		self, err := os.FindProcess(os.Getpid())

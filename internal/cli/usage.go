@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
@@ -28,7 +29,7 @@ func checkUsage(cmd *cobra.Command) {
 			return fmt.Errorf("found %s, usage: %s", argumentWords(args), cmd.UseLine())
 		}
 	}
-	cmd.SetFlagErrorFunc(withFlagHint)
+	cmd.SetFlagErrorFunc(flagMistake)
 	for _, below := range cmd.Commands() {
 		checkUsage(below)
 	}
@@ -59,6 +60,23 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	return fmt.Errorf("unknown command %q for %q%s", name, cmd.CommandPath(), hint)
 }
 
+// flagMistake returns the error for flags that could not be parsed. It says what is expected.
+func flagMistake(cmd *cobra.Command, err error) error {
+	var wrong *pflag.InvalidValueError
+	if !errors.As(err, &wrong) {
+		return withFlagHint(cmd, err)
+	}
+	flag := wrong.GetFlag()
+	expected := map[string]string{
+		"int": "a whole number", "int64": "a whole number", "bool": "true or false",
+		"duration": "a duration such as 90s, 10m or 2h",
+	}[flag.Value.Type()]
+	if expected == "" { // the flag has a type of this package
+		return fmt.Errorf("--%s %q: %w", flag.Name, wrong.GetValue(), errors.Unwrap(wrong))
+	}
+	return fmt.Errorf("--%s: expected %s, found %q", flag.Name, expected, wrong.GetValue())
+}
+
 // withFlagHint adds the most similar flag to the error for an unknown one.
 func withFlagHint(cmd *cobra.Command, err error) error {
 	name, unknown := strings.CutPrefix(err.Error(), "unknown flag: --")
@@ -75,9 +93,10 @@ func withFlagHint(cmd *cobra.Command, err error) error {
 	return errors.New(err.Error() + didYouMean("--"+name, names))
 }
 
-// didYouMean returns the most similar candidate as the end of an error, or "".
+// didYouMean returns the most similar candidate as the end of an error, or "". A candidate that is
+// equal is no advice.
 func didYouMean(name string, candidates []string) string {
-	if near := suggest.Of(name, candidates); near != "" {
+	if near := suggest.Of(name, candidates); near != "" && near != name {
 		return fmt.Sprintf("; did you mean %q?", near)
 	}
 	return ""
