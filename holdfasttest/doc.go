@@ -85,8 +85,10 @@
 // computes, and jumps while everything waits. It begins at midnight UTC on 2000-01-01: see
 // [SetClock]. A day takes about a second of processor time.
 //
-// Handlers run in the bubble too. They may sleep and use timers. A handler that calls a server over
-// the network works, but the clock stands still until the server has answered.
+// Handlers run in the bubble too. They may sleep and use timers. A handler that ignores the end of
+// its context, and has not returned at the end of the test, makes synctest.Test fail with a
+// deadlock. A handler that calls a server over the network works, but the clock stands still until
+// the server has answered.
 //
 // # Other databases
 //
