@@ -20,10 +20,11 @@ TESTFLAGS := -p 3 -shuffle=on -vet=off $(BUILDFLAGS)
 # A program with the race detector sleeps for a second before it exits, unless told otherwise.
 TESTENV := GOGC=400 GORACE=atexit_sleep_ms=20 GO='$(GO)'
 
-# Modules of their own, so that users do not get the libraries in them: the linters, and the check
-# of openapi.json.
+# Modules of their own, so that users do not get the libraries in them: the linters, and the checks
+# of openapi.json and of the dashboard.
 TOOL := $(GO) tool -modfile=tools/go.mod
-OPENAPITEST := cd internal/test/openapitest && $(GO) vet ./... && $(GO) test ./...
+NESTED := internal/test/openapitest internal/test/dashboardtest
+TESTNESTED := for m in $(NESTED); do $(GO) -C $$m vet ./... && $(GO) -C $$m test ./... || exit; done
 
 .DEFAULT_GOAL := help
 .PHONY: help run demo build clean test soak test-under-load short helm lint fuzz tools testrun \
@@ -51,11 +52,11 @@ clean: ## remove what was built
 ##@ Check
 
 test: tools testrun ## all tests with real servers and the race detector, in random order
-	@$(OPENAPITEST)
+	@$(TESTNESTED)
 	$(TESTENV) exec $(TESTRUN) -- $(TESTFLAGS) -timeout 10m $(PACKAGES)
 
 soak: tools testrun ## the same tests for longer, and the long proofs; 25 to 35 minutes
-	@$(OPENAPITEST)
+	@$(TESTNESTED)
 	HOLDFAST_SOAK=1 $(TESTENV) exec $(TESTRUN) -- $(TESTFLAGS) -timeout 45m $(PACKAGES)
 
 test-under-load: tools testrun ## make test RUNS times (5) with one busy loop per processor
@@ -74,7 +75,7 @@ lint: ## vet, staticcheck, gofmt, lines of 100 columns, go mod tidy, govulncheck
 	$(TOOL) staticcheck ./...
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	@.ci/columns
-	@for m in . tools internal/test/openapitest; do $(GO) -C $$m mod tidy -diff || exit; done
+	@for m in . tools $(NESTED); do $(GO) -C $$m mod tidy -diff || exit; done
 	@GO='$(GO)' .ci/vulnerabilities
 
 fuzz: ## each fuzz target for FUZZTIME, 30s unless said otherwise
