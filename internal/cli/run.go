@@ -21,7 +21,7 @@ func (c *commandLine) runCommand() *cobra.Command {
 		Use: "run", Short: "Run a replica until SIGINT or SIGTERM", Args: cobra.NoArgs,
 		Long: `Run a replica until SIGINT or SIGTERM. The replica then starts no more runs and
 waits for its running runs, at most for shutdown_grace. A second signal ends the
-process at once.
+process at once. Signals within half a second of the first one do not count.
 
 SIGHUP reloads the configuration: jobs, access to the admin page, and the log level.
 If the configuration has a mistake, the replica logs it and changes nothing. The log

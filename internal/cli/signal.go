@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 // interrupted is the cause of a context that a signal cancelled.
@@ -21,8 +22,12 @@ func (e interrupted) Error() string {
 // Is makes an interrupted equal to context.Canceled.
 func (interrupted) Is(target error) bool { return target == context.Canceled }
 
-// UntilSignal returns a context that the first SIGINT or SIGTERM cancels. A second signal has its
-// default effect and ends the process.
+// oneSignal is how long further signals count as the first one. Some programs send one signal to
+// the process and to its group, as timeout of the GNU coreutils does.
+const oneSignal = 500 * time.Millisecond
+
+// UntilSignal returns a context that the first SIGINT or SIGTERM cancels. A second signal, half a
+// second later or more, has its default effect and ends the process.
 //
 // One channel receives both signals. If the function restored the default only after the first
 // signal, a second one that arrives at once could be lost.
@@ -32,7 +37,7 @@ func UntilSignal() context.Context {
 	ctx, stop := context.WithCancelCause(context.Background())
 	go func() {
 		stop(interrupted{<-signals})
-		second := <-signals
+		second := anotherSignal(signals)
 		signal.Reset(os.Interrupt, syscall.SIGTERM)
 		self, err := os.FindProcess(os.Getpid())
 		if err != nil || self.Signal(second) != nil {
@@ -40,4 +45,14 @@ func UntilSignal() context.Context {
 		}
 	}()
 	return ctx
+}
+
+// anotherSignal returns the next signal that does not count as the first one, which has just
+// arrived.
+func anotherSignal(signals <-chan os.Signal) os.Signal {
+	for first := time.Now(); ; {
+		if next := <-signals; time.Since(first) >= oneSignal {
+			return next
+		}
+	}
 }

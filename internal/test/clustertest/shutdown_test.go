@@ -3,10 +3,12 @@ package clustertest
 import (
 	"errors"
 	"net/http"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/test/replicas"
 )
@@ -120,7 +122,19 @@ func TestSecondSignalStopsAtOnce(t *testing.T) {
 	held := c.startedRun("hold", 0)
 	p := c.replicas[held.Replica]
 	c.terminate(p)
-	err := p.Stop(c.ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- p.Wait(c.ctx) }()
+	var err error
+	for again := true; again; { // signals of the first half second count as one
+		select {
+		case err = <-ended:
+			again = false
+		case <-time.After(100 * time.Millisecond):
+			if err := p.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+				t.Fatal(err)
+			}
+		}
+	}
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
 		t.Fatalf("it ended with %v, want the signal", err)
