@@ -51,8 +51,8 @@
 // # Trust without grants
 //
 // Without Options.Restore, a Locker trusts an advisory lock for its lease less two seconds, because
-// memcached may drop an item that much too early. The time begins just before the Locker sends the
-// request. Run renews an advisory lock after each third of the lease. The lock is lost in these
+// memcached may drop an item up to two seconds early. The time begins just before the Locker sends
+// the request. Run renews an advisory lock after each third of the lease. The lock is lost in these
 // cases:
 //
 //   - No renewal succeeds in time.

@@ -19,7 +19,8 @@ const (
 // Sessions reports which sessions are alive.
 type Sessions interface {
 	// LiveSessions returns those of the given sessions that have neither ended nor expired, by the
-	// store's clock. At most MaxGrants sessions may be given. The others never revive.
+	// store's clock. Sessions that it leaves out never revive. At most MaxGrants sessions may be
+	// given.
 	LiveSessions(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error)
 }
 

@@ -20,8 +20,8 @@ const (
 // Keep ctx alive longer than the work that the locks protect. When Run has returned, a lock without
 // Grants is lost as soon as it cannot be trusted any more.
 //
-// With Options.Grants, Run also keeps a session open. When ctx ends, Run ends and releases all
-// locks, with a *LostError as their cause.
+// With Options.Grants, Run also keeps a session open. When ctx ends, Run ends the context
+// of each lock, with a *LostError as its cause, and releases the locks.
 func (l *Locker) Run(ctx context.Context) error {
 	var keeping sync.WaitGroup
 	if l.keeper != nil {

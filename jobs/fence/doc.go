@@ -25,7 +25,7 @@
 // the key of a resource. All rows begin with the id of their cluster.
 //
 //   - tokens has a row for each name. The row has the largest token of a run that locked the name
-//     exclusively.
+//     exclusively. A name above other names has a second row (see New names).
 //   - readers has the tokens of the runs that locked a name in shared mode, one row for each name
 //     and token. Such a run is a reader of the name.
 //   - commits has a row for each committed transaction, except those of [Check] and [Transact].
@@ -58,10 +58,11 @@
 //
 // # New names
 //
-// The pass inserts missing rows. A reader of a schema may have locked the rows beneath, but not the
-// new one. So each name with names beneath has a second row in tokens (part = 1). A reader of a
-// schema locks this row for share. A transaction that inserts a name locks the second rows of the
-// names above for update, so it waits for these readers. Rows of tokens are never deleted.
+// The pass inserts missing rows. A reader of a schema has locked the rows beneath that it found,
+// but cannot lock a row that is inserted later. So a name above other names has a second row in
+// tokens (part = 1). A reader of a schema locks the second row of the schema for share. A
+// transaction that inserts a name locks the second rows of the names above for update, so it waits
+// for these readers. Rows of tokens are never deleted.
 //
 // Do and DoSQL insert missing rows in a short transaction of their own, before that of the job.
 // With InTx and Check, the transaction of the job inserts the rows. Until it ends, the first uses

@@ -7,7 +7,7 @@ import (
 
 // ClockChanges is the policy for local times that a change of the zone's clocks skips or repeats.
 // The zero value is the default. Schedules that repeat evenly (see the package documentation) are
-// due at both occurrences, also if Both is false.
+// due at both occurrences, even if Both is false.
 type ClockChanges struct {
 	// Skip leaves out a local time that does not exist. Otherwise it is due at the end of the gap.
 	Skip bool

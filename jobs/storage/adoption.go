@@ -8,16 +8,15 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// Adoption selects the waiting runs that a session adopts: first late runs, then other runs, each
-// in the order of QueuePosition. Before its first attempt, a run is late in two cases:
-//
-//   - It is a scheduled run, not recovered, and the Threshold of its job has passed.
-//   - It is a run of a backfill. Its priority is BackfillPriority.
+// Adoption selects the waiting runs that a session adopts: first late runs and runs of backfills,
+// then other runs, each in the order of QueuePosition. A late run is a scheduled run, not
+// recovered, for which the Threshold of its job has passed. Runs of backfills have the priority
+// BackfillPriority. A run that has made an attempt counts as one of the other runs.
 type Adoption struct {
 	Jobs  []AdoptedJob
 	Known []uuid.UUID // runs to leave out, because the caller tracks them
 	Limit int         // maximum number of runs
-	Late  int         // maximum number of late runs among them
+	Late  int         // maximum number of late runs and runs of backfills among them
 }
 
 // AdoptedJob is a job whose waiting runs are to be adopted.

@@ -152,8 +152,8 @@ type Backfills interface {
 	//     removed (see MaxAbsence).
 	//   - It handles the times of the step in their order. It leaves out the times of
 	//     BackfillTaken. For each other time it adds a waiting run, with reasons.Backfill.
-	//   - It stops before a time if Parallel runs have not ended, or if the misfire cursor has not
-	//     reached the time. The next step begins with this time.
+	//   - The step ends before a time if Parallel runs have not ended, or if the misfire cursor has
+	//     not reached the time. The next step begins with this time.
 	//   - It handles no times while the job is paused.
 	//   - It completes the backfill when all times are handled and all runs are counted.
 	AdvanceBackfill(ctx context.Context, step BackfillStep) (Backfill, error)

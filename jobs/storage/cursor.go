@@ -31,8 +31,8 @@ type Cursor struct {
 	Waits  time.Time
 	Pauses []Pause // pauses that cover the job and were active after CheckedUntil, the oldest first
 	Spans  []Span  // in no order
-	// Absence is the last absence that ended before the job counted as removed; zero if there was
-	// none.
+	// Absence is the last absence of the job, if the job has returned before it counted as removed;
+	// otherwise zero.
 	Absence Span
 }
 
