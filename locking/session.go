@@ -135,11 +135,11 @@ func (l *Locker) holdSession(ctx context.Context) {
 // sweepGrants releases the locks of expired sessions and removes their advisory
 // locks, so that no waiter needs to wait for the end of a lease.
 func (l *Locker) sweepGrants(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, min(sweepTimeout, l.options.Session.TTL/3))
+	sweeping, cancel := context.WithTimeout(ctx, min(sweepTimeout, l.options.Session.TTL/3))
 	defer cancel()
-	swept, err := l.options.Grants.Sweep(ctx)
+	swept, err := l.options.Grants.Sweep(sweeping)
 	if err != nil {
-		if ctx.Err() == nil {
+		if sweeping.Err() == nil {
 			l.options.Log.Warn().Err(err).Msg("sweep of dead sessions failed")
 		}
 		return
@@ -149,7 +149,10 @@ func (l *Locker) sweepGrants(ctx context.Context) {
 			Str("run", r.Owner.Run).
 			Int64("token", int64(r.Token)).Msg("lock of a dead session released")
 	}
-	if err := l.ClearReleased(ctx, swept); err != nil {
+	// A time of its own: a slow sweep must not keep the advisory locks until their leases end.
+	clearing, cancel := context.WithTimeout(ctx, removeTimeout)
+	defer cancel()
+	if err := l.ClearReleased(clearing, swept); err != nil {
 		l.options.Log.Debug().Err(err).
 			Msg("advisory locks of dead sessions not removed, they expire")
 	}
