@@ -64,7 +64,8 @@ func (p performer) perform(f *firing, c *claim,
 	traced, leave := f.spans.handler(ctx, c.token)
 	ended, leftBehind := call(traced, handler, run, f.entry.Timeout)
 	ended.err, ended.detail = f.entry.mask.Error(ended.err), f.entry.mask.Text(ended.detail)
-	f.worker.giveBack() // so that the next firing starts while this end is recorded
+	// The next firing starts while this end is recorded. Limits on runs count this one until then.
+	f.worker.free()
 	leave(ended)
 	delay, again = mayRetry(f, ended, retries)
 	// Another attempt needs a claim of its own. Until the end of this one is recorded, the store

@@ -78,9 +78,14 @@ func (w *worker) take(ctx context.Context) error {
 
 // giveBack returns the worker and the slots, if the firing has them.
 func (w *worker) giveBack() {
+	w.hold.giveBack()
+	w.free()
+}
+
+// free returns the worker, if the firing has it. The firing keeps its slots.
+func (w *worker) free() {
 	if w.has {
 		w.has = false
-		w.hold.giveBack()
 		w.pool.release()
 	}
 }
