@@ -31,7 +31,13 @@ type lent struct {
 	stores map[string][]*Store // free ones, by application name
 }
 
-func newLender(t *testing.T) *lender { return &lender{t: t} }
+func newLender(t *testing.T) *lender {
+	t.Helper()
+	if server == nil { // a subtest cannot skip t
+		t.Skip("needs PostgreSQL: run without -short")
+	}
+	return &lender{t: t}
+}
 
 // lend returns an empty database until the end of the subtest.
 func (l *lender) lend(t *testing.T) *lent {
