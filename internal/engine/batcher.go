@@ -15,8 +15,8 @@ import (
 // batchTimeout bounds one call of the store.
 const batchTimeout = 5 * time.Second
 
-// batchLinger is how long a batch waits at most for calls that were announced. Gate and advisory
-// locks take a few milliseconds when many firings are due at the same time.
+// batchLinger is how long a batch waits at most for announced calls. When many firings are due at
+// the same time, their gates and advisory locks take a few milliseconds.
 const batchLinger = 10 * time.Millisecond
 
 // batcher collects concurrent calls of the store into batches. First calls go into the usual
