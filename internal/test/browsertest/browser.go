@@ -275,19 +275,22 @@ func Await[T any](t testing.TB, tab context.Context, expression string) T {
 }
 
 // Until waits for an expression to become true in the page. The page may be replaced by another
-// meanwhile.
+// meanwhile. The test asks, because timers of a page do not run while its scripts are disabled.
 func Until(t testing.TB, tab context.Context, expression string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(tab, untilLimit)
 	defer cancel()
+	next := time.NewTicker(untilAsks)
+	defer next.Stop()
 	for {
-		_, err := chromedp.Run(ctx,
-			chromedp.Poll[bool](expression, chromedp.WithPollingInterval(untilAsks)))
-		if err == nil {
+		is, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression))
+		if err == nil && is {
 			return
 		}
-		if ctx.Err() != nil {
-			t.Fatalf("%s does not come true: %v", expression, err)
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s does not come true: %v, last error %v", expression, ctx.Err(), err)
+		case <-next.C:
 		}
 	}
 }

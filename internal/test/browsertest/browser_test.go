@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
 	"github.com/holdfast-dev/holdfast/internal/test/browsertest"
@@ -103,6 +104,21 @@ func TestHomeIsNotWrittenTo(t *testing.T) {
 	if left, err := os.ReadDir(home); err != nil || len(left) > 0 {
 		t.Errorf("files in the home folder: %v, %v", left, err)
 	}
+}
+
+// Until waits also in a page whose scripts are disabled, where no timer runs.
+func TestUntilNeedsNoScripts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a browser")
+	}
+	tab := shared.Tab(t)
+	if _, err := chromedp.Call(tab, emulation.SetScriptExecutionDisabled,
+		emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
+		t.Fatal(err)
+	}
+	browsertest.Visit(t, tab, "about:blank")
+	soon := time.Now().Add(200 * time.Millisecond).UnixMilli()
+	browsertest.Until(t, tab, fmt.Sprintf("Date.now() > %d", soon))
 }
 
 // startChild starts a child and returns once the child has opened a page. All files of its browser
