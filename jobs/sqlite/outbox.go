@@ -174,6 +174,9 @@ func undeliveredQuery(f storage.UndeliveredFilter) (string, []any) {
 	if f.GivenUp {
 		query += " AND d.gave_up_at IS NOT NULL"
 	}
+	if f.Failing {
+		query += " AND d.next_at IS NOT NULL"
+	}
 	if f.Before != nil {
 		query += " AND (d.created_at, d.id) < (" + arg(micros(f.Before.CreatedAt)) + ", " +
 			arg(f.Before.ID) + ")"

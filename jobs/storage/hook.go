@@ -60,6 +60,7 @@ type UndeliveredFilter struct {
 	Webhook string // its name
 	Run     uuid.UUID
 	GivenUp bool // only those that were given up
+	Failing bool // only those with another try
 	// as in RunFilter, by CreatedAt and ID
 	Before, After *RunCursor
 	Limit         int

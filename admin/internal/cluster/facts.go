@@ -28,8 +28,10 @@ const (
 	// latestFailures is the number of failed runs of any age whose jobs are checked, beside the
 	// jobs with failures in the last 24 h.
 	latestFailures = 200
-	// maxGivenUp bounds the deliveries that are counted.
-	maxGivenUp = 1000
+	// maxDeliveries bounds the deliveries of each kind that are counted.
+	maxDeliveries = 1000
+	// failingDelivery is the age from which a delivery that fails is reported.
+	failingDelivery = 10 * time.Minute
 	// maxRemovedChecks bounds the jobs that are checked for their removal.
 	maxRemovedChecks = 10
 	// factsLifetime is how long facts are cached. Open pages request them every second.
@@ -46,6 +48,9 @@ type Facts struct {
 	Delays  map[string]storage.Typical
 	Waiting []storage.Record      // oldest first
 	GivenUp []storage.Undelivered // in the last 24 h, newest first
+	// Undelivered are the deliveries that have failed for failingDelivery and have another try,
+	// newest first.
+	Undelivered []storage.Undelivered
 	// Running are the runs that have run for minLongRun, oldest first, and Usual are the usual
 	// durations of their jobs.
 	Running []storage.Record
@@ -98,7 +103,10 @@ func (r *Reader) facts(ctx context.Context, now time.Time) (f Facts, err error) 
 	if f.Running, f.Usual, err = r.longRunning(ctx, now); err != nil {
 		return f, err
 	}
-	f.GivenUp, err = r.givenUp(ctx, now)
+	if f.GivenUp, err = r.givenUp(ctx, now); err != nil {
+		return f, err
+	}
+	f.Undelivered, err = r.undelivered(ctx, now)
 	return f, err
 }
 
@@ -258,18 +266,31 @@ func (r *Reader) dropRemoved(ctx context.Context, now time.Time,
 
 // givenUp returns the deliveries that were given up in the last 24 h.
 func (r *Reader) givenUp(ctx context.Context, now time.Time) ([]storage.Undelivered, error) {
+	found, err := r.deliveries(ctx, storage.UndeliveredFilter{GivenUp: true})
+	return slices.DeleteFunc(found, func(u storage.Undelivered) bool {
+		return u.GaveUpAt == nil || now.Sub(*u.GaveUpAt) > lastDay
+	}), err
+}
+
+// undelivered returns the deliveries that have failed for failingDelivery and have another try.
+func (r *Reader) undelivered(ctx context.Context, now time.Time) ([]storage.Undelivered, error) {
+	return r.deliveries(ctx, storage.UndeliveredFilter{Failing: true,
+		Before: &storage.RunCursor{CreatedAt: now.Add(-failingDelivery)}})
+}
+
+// deliveries returns at most maxDeliveries deliveries, or none if the store records none.
+func (r *Reader) deliveries(ctx context.Context, f storage.UndeliveredFilter) (
+	[]storage.Undelivered, error) {
 	if r.ops == nil {
 		return nil, nil
 	}
-	found, err := r.ops.Undelivered(ctx, storage.UndeliveredFilter{GivenUp: true,
-		Limit: maxGivenUp})
+	f.Limit = maxDeliveries
+	found, err := r.ops.Undelivered(ctx, f)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("deliveries that were given up: %w", err)
+		return nil, fmt.Errorf("deliveries of webhooks: %w", err)
 	}
-	return slices.DeleteFunc(found, func(u storage.Undelivered) bool {
-		return u.GaveUpAt == nil || now.Sub(*u.GaveUpAt) > lastDay
-	}), nil
+	return found, nil
 }

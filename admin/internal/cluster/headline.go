@@ -87,8 +87,10 @@ func phrases(kind Kind, n int) (now, past string) {
 		return "firings were missed", "firings were missed earlier"
 	case KindLongWait:
 		return "runs wait longer than usual", "runs waited longer than usual"
-	case KindDeliveries:
+	case KindGivenUp:
 		return "webhook deliveries were given up", "webhook deliveries were given up earlier"
+	case KindUndelivered:
+		return "webhook deliveries fail", "webhook deliveries failed"
 	case KindDrift:
 		return "configurations of replicas differ", "configurations of replicas differed"
 	case KindDatabase:

@@ -30,7 +30,7 @@ func TestProblemsAreHeld(t *testing.T) {
 			e.Outcomes = map[string][]storage.Outcome{
 				"invoices": ran(time.Hour, jobs.Failed, jobs.Failed, jobs.Failed)}
 		}, "Job invoices failed 3 times in a row."},
-		KindReplicaLost: {func(e *Evidence) { e.Replicas = append(e.Replicas, lostReplica("c")) },
+		KindReplicaLost: {func(e *Evidence) { e.Replicas = append(e.Replicas, lost("c")) },
 			"Replica c was lost."},
 		KindNotReady: {func(e *Evidence) { e.Replicas[1].NotReady = "it has no session" },
 			"Replica b could not start runs: it has no session."},
@@ -56,9 +56,12 @@ func TestProblemsAreHeld(t *testing.T) {
 		KindLongWait: {func(e *Evidence) {
 			e.Waiting = []storage.Record{waiter(1, "backup", time.Hour, &jobs.Blocker{})}
 		}, "1 run waited longer than usual."},
-		KindDeliveries: {func(e *Evidence) {
+		KindGivenUp: {func(e *Evidence) {
 			e.GivenUp = []storage.Undelivered{{Webhook: "ops", GaveUpAt: &hour}}
 		}, "Webhook ops had deliveries that were given up."},
+		KindUndelivered: {func(e *Evidence) {
+			e.Undelivered = []storage.Undelivered{{Webhook: "ops", CreatedAt: hour}}
+		}, "Deliveries of webhook ops failed."},
 		KindDrift: {func(e *Evidence) { e.Replicas[1].Version = "2" },
 			"The replicas ran different versions."},
 		KindMemcached: {func(e *Evidence) {

@@ -32,6 +32,8 @@ const (
 	skipsInARow       = 5
 	seldomSkipsInARow = 2
 	seldomSkipped     = 15 * time.Minute
+	// sweepTime bounds the time between the end of a lost session and the end of its runs.
+	sweepTime = 10 * time.Second
 	// missedWithin is how long missed firings are reported.
 	missedWithin = time.Hour
 	// maxNamed is the number of jobs that a problem names.
@@ -61,15 +63,19 @@ func failingProblems(e Evidence, add func(Problem)) {
 }
 
 // failedProblems reports the jobs that failed less often in a row than failing jobs: twice, or once
-// if the next chance to succeed comes late.
+// if the next chance to succeed comes late. The problem of a lost replica names the jobs whose runs
+// were lost with it.
 func failedProblems(e Evidence, add func(Problem)) {
-	var failed []string
+	var failed, known []string
 	var since time.Time
+	for _, l := range lostReplicas(e) {
+		known = append(known, lostJobs(e, l)...)
+	}
 	for _, job := range slices.Sorted(maps.Keys(e.Outcomes)) {
 		s := newStreak(e.Outcomes[job], e.Now)
 		switch {
 		case s.Failures == 0, s.EndedAt != nil, s.Failures >= e.Rules.failingAfter(),
-			e.Now.Sub(s.Last) > maxFailureAge,
+			e.Now.Sub(s.Last) > maxFailureAge, slices.Contains(known, job),
 			s.Failures == 1 && timeBetween(e.Outcomes[job], e.Now) < seldom:
 			continue
 		}

@@ -39,7 +39,8 @@ const (
 	KindJobFailed   Kind = "job_failed"
 	KindSkipped     Kind = "job_skipped"
 	KindMissed      Kind = "misfires"
-	KindDeliveries  Kind = "deliveries_given_up"
+	KindGivenUp     Kind = "deliveries_given_up"
+	KindUndelivered Kind = "deliveries_failing"
 	KindDrift       Kind = "drift"
 	KindMemcached   Kind = "memcached"
 	KindDatabase    Kind = "database"
@@ -50,7 +51,7 @@ const (
 func Kinds() []Kind {
 	return []Kind{KindStore, KindNoReplica, KindJobFailing, KindReplicaLost, KindNotReady,
 		KindClock, KindDraining, KindLongWait, KindLongRun, KindJobFailed, KindSkipped, KindMissed,
-		KindDeliveries, KindDrift, KindMemcached, KindDatabase, KindSignIns}
+		KindGivenUp, KindUndelivered, KindDrift, KindMemcached, KindDatabase, KindSignIns}
 }
 
 // Label returns a noun for problems of the kind.
@@ -59,9 +60,9 @@ func (k Kind) Label() string {
 		KindJobFailing: "Job failing", KindReplicaLost: "Replica lost", KindNotReady: "Not ready",
 		KindClock: "Clock", KindDraining: "Draining", KindJobFailed: "Job failed",
 		KindLongWait: "Long wait", KindLongRun: "Long run", KindSkipped: "Skipped",
-		KindMissed:     "Misfires",
-		KindDeliveries: "Webhook", KindDrift: "Drift", KindMemcached: "memcached",
-		KindDatabase: "Database of jobs", KindSignIns: "Sign-ins"}[k]
+		KindMissed: "Misfires", KindGivenUp: "Webhook", KindUndelivered: "Webhook",
+		KindDrift: "Drift", KindMemcached: "memcached", KindDatabase: "Database of jobs",
+		KindSignIns: "Sign-ins"}[k]
 }
 
 // LinkText returns the text of the link to details.
@@ -79,7 +80,7 @@ func (k Kind) LinkText() string {
 		return "Show jobs"
 	case KindLongWait:
 		return "Show locks"
-	case KindDeliveries:
+	case KindGivenUp, KindUndelivered:
 		return "Show deliveries"
 	case KindSignIns:
 		return "Show audit log"

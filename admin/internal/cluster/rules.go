@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -38,36 +39,76 @@ func noReplicaProblem(e Evidence, add func(Problem)) {
 	add(p)
 }
 
-// lostProblems reports replicas whose sessions expired. The problem of a replica that is back has
-// ended.
-func lostProblems(e Evidence, add func(Problem)) {
-	latest := make(map[string]Replica) // the latest session of each name
-	lost := make(map[string]Replica)   // the latest lost session of each name
+// lostReplica is a replica whose session expired.
+type lostReplica struct {
+	lost   Replica // its latest lost session
+	latest Replica // its latest session
+}
+
+// back reports whether the replica has another session since.
+func (l lostReplica) back() bool { return l.latest.Session != l.lost.Session }
+
+// lostReplicas returns the replicas that lost a session, by name.
+func lostReplicas(e Evidence) (list []lostReplica) {
+	found := make(map[string]lostReplica)
 	for _, r := range e.Replicas {
-		if last, known := latest[r.Name]; !known || r.StartedAt.After(last.StartedAt) {
-			latest[r.Name] = r
+		known, seen := found[r.Name]
+		if !seen || r.StartedAt.After(known.latest.StartedAt) {
+			known.latest = r
 		}
-		if last, known := lost[r.Name]; r.Lost() && (!known || r.StartedAt.After(last.StartedAt)) {
-			lost[r.Name] = r
+		if r.Lost() && (known.lost.Name == "" || r.StartedAt.After(known.lost.StartedAt)) {
+			known.lost = r
+		}
+		found[r.Name] = known
+	}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		if found[name].lost.Name != "" {
+			list = append(list, found[name])
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(lost)) {
-		r, last := lost[name], latest[name]
+	return list
+}
+
+// lostProblems reports replicas whose sessions expired, with the jobs that failed because of it.
+// The problem of a replica that is back has ended.
+func lostProblems(e Evidence, add func(Problem)) {
+	for _, l := range lostReplicas(e) {
+		name := l.lost.Name
 		p := Problem{Kind: KindReplicaLost, Severity: Amber, Subject: name, Link: replicasPath,
-			Since: &r.ExpiresAt, ended: "Replica " + name + " was lost."}
+			Since: &l.lost.ExpiresAt, ended: "Replica " + name + " was lost."}
 		switch {
-		case last.Session == r.Session && r.State == ReplicaExpired:
+		case l.back() && l.latest.Live():
+			p.Text, p.EndedAt = "Replica "+name+" was lost and is back.", &l.latest.StartedAt
+		case l.back():
+			continue
+		case l.lost.State == ReplicaExpired:
 			p.Text = "Replica " + name + " sends no heartbeats. The next sweep records its runs " +
 				"as lost and releases its locks."
-		case last.Session == r.Session:
-			p.Text = "Replica " + name + " is lost and not back. Its runs are recorded as lost."
-		case last.Live():
-			p.Text, p.EndedAt = "Replica "+name+" was lost and is back.", &last.StartedAt
 		default:
-			continue
+			p.Text = "Replica " + name + " is lost and not back. Its runs are recorded as lost"
+			if failed := lostJobs(e, l); len(failed) > 0 {
+				p.Text += ": " + named(failed)
+			}
+			p.Text += "."
 		}
 		add(p)
 	}
+}
+
+// lostJobs returns the jobs that failed in their last run for no other reason than the loss of the
+// replica. The sweep that ended its session recorded the run as lost.
+func lostJobs(e Evidence, l lostReplica) (names []string) {
+	if l.back() || l.lost.EndedAt == nil {
+		return nil
+	}
+	for _, job := range slices.Sorted(maps.Keys(e.Outcomes)) {
+		s := newStreak(e.Outcomes[job], e.Now)
+		if s.Failures == 1 && s.EndedAt == nil && s.Lost &&
+			!s.Last.Before(l.lost.LastHeartbeat) && s.Last.Sub(*l.lost.EndedAt) < sweepTime {
+			names = append(names, job)
+		}
+	}
+	return names
 }
 
 // notReadyProblems reports live replicas that cannot start runs. Replicas that drain, or whose
@@ -141,27 +182,76 @@ func signInProblems(e Evidence, add func(Problem)) {
 	}
 }
 
-// deliveryProblems reports deliveries that were given up, by webhook.
-func deliveryProblems(e Evidence, add func(Problem)) {
-	counts := make(map[string]int)
-	since := make(map[string]time.Time)
-	for _, u := range e.GivenUp {
-		counts[u.Webhook]++
-		if at := since[u.Webhook]; at.IsZero() || u.GaveUpAt.Before(at) {
-			since[u.Webhook] = u.GaveUpAt.UTC()
+// deliveriesOf are deliveries of one webhook.
+type deliveriesOf struct {
+	webhook string
+	count   int
+	first   time.Time           // the earliest of their times
+	last    storage.Undelivered // the newest delivery
+}
+
+// byWebhook groups deliveries, the newest of which is first, and returns the groups by name.
+func byWebhook(list []storage.Undelivered, at func(storage.Undelivered) time.Time) (
+	groups []deliveriesOf) {
+	for _, u := range list {
+		place := slices.IndexFunc(groups, func(g deliveriesOf) bool {
+			return g.webhook == u.Webhook
+		})
+		if place < 0 {
+			place = len(groups)
+			groups = append(groups, deliveriesOf{webhook: u.Webhook, first: at(u), last: u})
+		}
+		g := &groups[place]
+		g.count++
+		if at(u).Before(g.first) {
+			g.first = at(u)
 		}
 	}
-	for _, webhook := range slices.Sorted(maps.Keys(counts)) {
-		at, n := since[webhook], counts[webhook]
-		many := words.Figure(n, "delivery", "deliveries")
-		if len(e.GivenUp) == maxGivenUp {
-			many = "at least " + many
+	slices.SortFunc(groups, func(a, b deliveriesOf) int {
+		return strings.Compare(a.webhook, b.webhook)
+	})
+	return groups
+}
+
+// figure returns the number of deliveries, of all that were counted.
+func (d deliveriesOf) figure(counted int) string {
+	many := words.Figure(d.count, "delivery", "deliveries")
+	if counted == maxDeliveries {
+		many = "at least " + many
+	}
+	return words.Title(many) + " of webhook " + words.Cut(d.webhook, 100)
+}
+
+// givenUpProblems reports deliveries that were given up, by webhook.
+func givenUpProblems(e Evidence, add func(Problem)) {
+	groups := byWebhook(e.GivenUp, func(u storage.Undelivered) time.Time {
+		return u.GaveUpAt.UTC()
+	})
+	for _, d := range groups {
+		add(Problem{Kind: KindGivenUp, Severity: Amber, Subject: d.webhook,
+			Link: "/webhooks?given_up=yes", Since: &d.first, Count: d.count,
+			Text: d.figure(len(e.GivenUp)) + " " + words.Verb(d.count, "was", "were") +
+				" given up in the last 24 h.",
+			ended: "Webhook " + words.Cut(d.webhook, 100) +
+				" had deliveries that were given up."})
+	}
+}
+
+// undeliveredProblems reports deliveries that have failed for failingDelivery, by webhook.
+func undeliveredProblems(e Evidence, add func(Problem)) {
+	groups := byWebhook(e.Undelivered, func(u storage.Undelivered) time.Time {
+		return u.CreatedAt.UTC()
+	})
+	for _, d := range groups {
+		text := d.figure(len(e.Undelivered)) + " " + words.Verb(d.count, "has", "have") +
+			" failed for more than 10 min."
+		if d.last.Error != "" {
+			text += " Last error: " + words.Sentence(words.OneLine(d.last.Error, 300))
 		}
-		add(Problem{Kind: KindDeliveries, Severity: Amber, Subject: webhook,
-			Link: "/webhooks?given_up=yes", Since: &at, Count: n,
-			Text: words.Title(many) + " of webhook " + words.Cut(webhook, 100) + " " +
-				words.Verb(n, "was", "were") + " given up in the last 24 h.",
-			ended: "Webhook " + words.Cut(webhook, 100) + " had deliveries that were given up."})
+		add(Problem{Kind: KindUndelivered, Severity: Amber, Subject: d.webhook,
+			Link:  "/webhooks?webhook=" + url.QueryEscape(d.webhook),
+			Since: &d.first, Count: d.count, Text: text,
+			ended: "Deliveries of webhook " + words.Cut(d.webhook, 100) + " failed."})
 	}
 }
 

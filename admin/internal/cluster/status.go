@@ -100,7 +100,8 @@ func problems(e Evidence) (found []Problem) {
 		longRunProblems(e, add)
 		skippedProblems(e, add)
 		missedProblems(e, add)
-		deliveryProblems(e, add)
+		givenUpProblems(e, add)
+		undeliveredProblems(e, add)
 		driftProblems(e, add)
 		serverListProblems(e, add)
 	}

@@ -29,7 +29,7 @@ func liveReplica(name string) Replica {
 	}}
 }
 
-func lostReplica(name string) Replica {
+func lost(name string) Replica {
 	r := liveReplica(name)
 	r.State, r.LastHeartbeat, r.ExpiresAt = ReplicaLost, before(6*time.Minute),
 		before(5*time.Minute)
@@ -252,17 +252,29 @@ func TestStatus(t *testing.T) {
 		}, Neutral, "Healthy", ""},
 		"failed long ago": {failing(ran(maxFailureAge+time.Second, fail, fail, fail)...), Neutral,
 			"Healthy", ""},
-		"lost": {func(e *Evidence) { e.Replicas[1] = lostReplica("b") }, Amber, "1 replica is lost",
+		"lost": {func(e *Evidence) { e.Replicas[1] = lost("b") }, Amber, "1 replica is lost",
 			severed},
+		"lost with its runs": {func(e *Evidence) {
+			e.Replicas[1] = lost("b")
+			e.Outcomes["invoices"] = []storage.Outcome{{ScheduledAt: before(7 * time.Minute),
+				State: jobs.Lost, FinishedAt: e.Replicas[1].EndedAt}}
+			e.Outcomes["invoices"] = append(e.Outcomes["invoices"], nights(ok, ok)...)
+		}, Amber, "1 replica is lost", strings.Replace(severed, "as lost.",
+			"as lost: invoices.", 1)},
+		"lost run of another time": {func(e *Evidence) {
+			e.Replicas[1] = lost("b")
+			e.Outcomes["invoices"] = nights(jobs.Lost, ok)
+		}, Amber, "1 replica is lost and 1 job failed in its last run",
+			severed + "|The last run of job invoices failed."},
 		"expired": {replica(func(r *Replica) { r.State = ReplicaExpired }), Amber,
 			"1 replica is lost", "Replica b sends no heartbeats. The next sweep records its runs " +
 				"as lost and releases its locks."},
 		"lost and back lately": {func(e *Evidence) {
-			e.Replicas = append(e.Replicas, lostReplica("b"))
+			e.Replicas = append(e.Replicas, lost("b"))
 			e.Replicas[1].StartedAt = before(HoldTime - time.Second)
 		}, Amber, "1 replica was lost", "Replica b was lost and is back."},
 		"lost and back": {func(e *Evidence) {
-			e.Replicas = append(e.Replicas, lostReplica("b"))
+			e.Replicas = append(e.Replicas, lost("b"))
 			e.Replicas[1].StartedAt = before(HoldTime)
 		}, Neutral, "Healthy", ""},
 		"stopped": {replica(func(r *Replica) { r.State = ReplicaStopped }), Neutral, "Healthy", ""},
@@ -293,6 +305,14 @@ func TestStatus(t *testing.T) {
 				{Webhook: "billing", GaveUpAt: &gaveUp}, {Webhook: "ops", GaveUpAt: &gaveUp}}
 		}, Amber, "Webhook deliveries were given up", "2 deliveries of webhook billing were " +
 			"given up in the last 24 h.|1 delivery of webhook ops was given up in the last 24 h."},
+		"failing deliveries": {func(e *Evidence) {
+			e.Undelivered = []storage.Undelivered{
+				{Webhook: "billing", CreatedAt: before(11 * time.Minute), Error: "503"},
+				{Webhook: "ops", CreatedAt: before(12 * time.Minute)},
+				{Webhook: "billing", CreatedAt: before(time.Hour), Error: "refused"}}
+		}, Amber, "Webhook deliveries fail", "1 delivery of webhook ops has failed for more " +
+			"than 10 min.|2 deliveries of webhook billing have failed for more than 10 min. " +
+			"Last error: 503."},
 		"drift": {replica(func(r *Replica) { r.ConfigHash = "17aa" }), Amber,
 			"Configurations of replicas differ", "The replicas have two different cron tables " +
 				"(a / b). Replicas with the newest definition of a job fire it."},
@@ -307,7 +327,7 @@ func TestStatus(t *testing.T) {
 		"several": {func(e *Evidence) {
 			failing(ran(time.Hour, fail, fail, fail)...)(e)
 			e.Outcomes["reminders"] = ran(time.Minute, fail, fail, fail, fail)
-			e.Replicas = append(e.Replicas, lostReplica("c"))
+			e.Replicas = append(e.Replicas, lost("c"))
 			drains(&e.Replicas[1])
 		}, Red, "2 jobs fail repeatedly", "Job reminders failed 4 times in a row.|" +
 			"Job invoices failed 3 times in a row.|" + strings.ReplaceAll(severed, " b ", " c ") +
@@ -335,7 +355,7 @@ func TestStatus(t *testing.T) {
 func TestHeadlineIsShort(t *testing.T) {
 	e := healthyEvidence()
 	e.Replicas[1].Draining, e.Replicas[1].Version = true, "2"
-	e.Replicas = append(e.Replicas, lostReplica("c"), lostReplica("d"))
+	e.Replicas = append(e.Replicas, lost("c"), lost("d"))
 	e.Memcached.Servers[0].State = memcached.StateUnsafe
 	const want = "2 replicas are lost, 1 replica is draining and 2 other problems"
 	if got := NewStatus(e).Headline; got != want {

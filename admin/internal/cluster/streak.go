@@ -17,6 +17,7 @@ const maxFailureAge = 8 * 24 * time.Hour
 // and cancelled runs neither end nor extend it.
 type streak struct {
 	Failures int
+	Lost     bool       // the last failure is a lost run
 	Open     bool       // there may be earlier failures than those that were checked
 	Since    time.Time  // end of the first failure
 	Last     time.Time  // end of the last failure
@@ -47,7 +48,7 @@ func decideStreak(outcomes []storage.Outcome, now time.Time) (s streak, decided 
 			s.EndedAt = &at
 		case slices.Contains(failedStates(), o.State):
 			if s.Failures == 0 {
-				s.Last = at
+				s.Last, s.Lost = at, o.State == jobs.Lost
 			}
 			s.Failures++
 			s.Since = at
