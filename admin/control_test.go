@@ -310,7 +310,7 @@ func (c *control) UndeliveredHooks(_ context.Context,
 	var found []storage.Undelivered
 	for _, u := range c.hooks {
 		if (f.Webhook == "" || f.Webhook == u.Webhook) && (f.Run == uuid.Nil || f.Run == u.Run) &&
-			(!f.GivenUp || u.GaveUpAt != nil) &&
+			(!f.GivenUp || u.GaveUpAt != nil) && (!f.Failing || u.NextAt != nil) &&
 			(f.Before == nil || u.CreatedAt.Before(f.Before.CreatedAt)) &&
 			(f.After == nil || u.CreatedAt.After(f.After.CreatedAt)) {
 			found = append(found, u)

@@ -23,8 +23,11 @@ type givenUp struct {
 	list           []storage.Undelivered
 }
 
-func (g givenUp) UndeliveredHooks(context.Context,
-	storage.UndeliveredFilter) ([]storage.Undelivered, error) {
+func (g givenUp) UndeliveredHooks(_ context.Context,
+	f storage.UndeliveredFilter) ([]storage.Undelivered, error) {
+	if f.Failing {
+		return nil, nil
+	}
 	return g.list, nil
 }
 
