@@ -112,6 +112,7 @@ func (h *history) Runs(_ context.Context, f storage.RunFilter) ([]storage.Record
 			f.Replica != "" && run.Replica != f.Replica,
 			f.Reason != "" && run.Reason != f.Reason,
 			f.Backfill != uuid.Nil && run.Backfill != f.Backfill,
+			!strings.Contains(strings.ToLower(run.Error), strings.ToLower(f.Error)),
 			f.Later != nil && run.StartsLater(noon) != *f.Later,
 			!f.From.IsZero() && run.CreatedAt.Before(f.From),
 			!f.Until.IsZero() && !run.CreatedAt.Before(f.Until),

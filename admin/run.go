@@ -32,8 +32,8 @@ const (
 
 // runParams are the parameters of a list of runs.
 func runParams() []string {
-	return []string{"job", "group", "state", "reason", "replica", "resource", "backfill", "from",
-		"until", "limit", "before", "after"}
+	return []string{"job", "group", "state", "reason", "replica", "resource", "error", "backfill",
+		"from", "until", "limit", "before", "after"}
 }
 
 func (s runPages) runsJSON(w http.ResponseWriter, r *http.Request) {
@@ -95,13 +95,13 @@ func (v *runsView) ByJobMore() int { return len(v.ByJob) - len(v.ByJobShown()) }
 
 // runFields are the submitted fields of the filter.
 type runFields struct {
-	Job, Group, Reason, Replica, Resource, Backfill, From, Until string
-	States                                                       []string
+	Job, Group, Reason, Replica, Resource, Error, Backfill, From, Until string
+	States                                                              []string
 }
 
 // Any reports whether a filter is set.
 func (f runFields) Any() bool {
-	return f.Job+f.Group+f.Reason+f.Replica+f.Resource+f.Backfill+f.From+f.Until != "" ||
+	return f.Job+f.Group+f.Reason+f.Replica+f.Resource+f.Error+f.Backfill+f.From+f.Until != "" ||
 		len(f.States) > 0
 }
 
@@ -181,8 +181,8 @@ func (s runPages) runsPage(w http.ResponseWriter, r *http.Request) {
 func newRunFields(p param.Set, f storage.RunFilter) runFields {
 	fields := runFields{
 		Job: p.Get("job"), Group: f.Group, Reason: string(f.Reason), Replica: f.Replica,
-		Resource: p.Get("resource"),
-		From:     param.FieldTime(f.From), Until: param.FieldTime(f.Until),
+		Resource: p.Get("resource"), Error: f.Error,
+		From: param.FieldTime(f.From), Until: param.FieldTime(f.Until),
 	}
 	if f.Backfill != uuid.Nil {
 		fields.Backfill = f.Backfill.String()
@@ -285,6 +285,9 @@ func (r *reader) runFilter(ctx context.Context, p param.Set,
 		return f, err
 	}
 	if f.Resource, err = p.Resource("resource"); err != nil {
+		return f, err
+	}
+	if f.Error, err = p.Text("error"); err != nil {
 		return f, err
 	}
 	if text := p.Get("backfill"); text != "" {

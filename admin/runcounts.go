@@ -27,8 +27,9 @@ type runCounts struct {
 // countable returns the time whose runs the store has counted, if the list has no other filter than
 // time and states and shows its first page.
 func countable(f storage.RunFilter, now time.Time) (from, until time.Time, ok bool) {
-	if f.Jobs() != "" || f.Group != "" || f.Replica != "" || f.Reason != "" || f.Resource != nil ||
-		f.Backfill != uuid.Nil || f.Before != nil || f.After != nil || f.From.IsZero() {
+	if f.Jobs() != "" || f.Group != "" || f.Replica != "" || f.Reason != "" || f.Error != "" ||
+		f.Resource != nil || f.Backfill != uuid.Nil || f.Before != nil || f.After != nil ||
+		f.From.IsZero() {
 		return from, until, false
 	}
 	if from, until = f.From, f.Until; until.IsZero() {

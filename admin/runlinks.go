@@ -113,6 +113,7 @@ func filterChips(p param.Set, f runFields, tabs []runLink) []chip {
 		add("reason", f.Reason, "reason: "+words.ShortReason(jobs.Reason(f.Reason)))
 	}
 	add("replica", f.Replica, "replica: "+f.Replica)
+	add("error", f.Error, "error: "+f.Error)
 	add("backfill", f.Backfill, "backfill: "+pages.Short(f.Backfill))
 	if !slices.ContainsFunc(tabs, func(l runLink) bool { return l.Here }) {
 		states := strings.ReplaceAll(strings.Join(f.States, ", "), "_", " ")

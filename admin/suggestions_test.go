@@ -111,13 +111,14 @@ func TestRunsOfAGroupOrPrefix(t *testing.T) {
 	for query, want := range map[string]storage.RunFilter{
 		"job=tenant-0000*": {JobPrefix: "tenant-0000"}, "group=region-03": {Group: "region-03"},
 		"job=tenant-00003%2Fload&group=region-03": {Job: "tenant-00003/load", Group: "region-03"},
-		"job=a*b": {Job: "a*b"}, "job=*": {},
+		"job=a*b": {Job: "a*b"}, "job=*": {}, "error=connection+refused": {Error: "connection refused"},
 	} {
 		for _, path := range []string{"/runs?", "/api/v1/runs?"} {
 			get(t, handler, path+query)
 			h := o.Store.(*history)
 			got := h.filters[len(h.filters)-1]
-			if got.Job != want.Job || got.JobPrefix != want.JobPrefix || got.Group != want.Group {
+			if got.Job != want.Job || got.JobPrefix != want.JobPrefix || got.Group != want.Group ||
+				got.Error != want.Error {
 				t.Errorf("%s%s asks for %+v, want %+v", path, query, got, want)
 			}
 		}

@@ -82,6 +82,7 @@ func (c *commandLine) runsCommand() *cobra.Command {
 		"only runs of this `job`, or of all jobs with a prefix, such as \"etl/*\"")
 	cmd.Flags().StringVar(&filter.Group, "group", "", "only runs of jobs in this `group`")
 	cmd.Flags().StringVar(&filter.Replica, "replica", "", "only runs on this `replica`")
+	cmd.Flags().StringVar(&filter.Error, "error", "", "only runs whose error contains this `text`")
 	cmd.Flags().StringVar(&backfill, "backfill", "", "only runs of the `backfill` with this id")
 	cmd.Flags().StringSliceVar(&states, "state", nil, "only runs in this `state`; can be repeated")
 	cmd.Flags().IntVarP(&filter.Limit, "count", "n", 50, "maximum `number` of runs")

@@ -99,10 +99,10 @@ func (c *Client) Databases(ctx context.Context) ([]admin.Database, error) {
 }
 
 // Runs returns runs without output, newest first. Of the filter it uses Job, JobPrefix, Group,
-// States, Replica, Backfill, From, Until and Limit.
+// States, Replica, Error, Backfill, From, Until and Limit.
 func (c *Client) Runs(ctx context.Context, f storage.RunFilter) ([]storage.Record, error) {
 	query := set(url.Values{}, "job", f.Jobs(), "group", f.Group, "replica", f.Replica,
-		"from", instant(f.From), "until", instant(f.Until))
+		"error", f.Error, "from", instant(f.From), "until", instant(f.Until))
 	if f.Backfill != uuid.Nil {
 		query.Set("backfill", f.Backfill.String())
 	}

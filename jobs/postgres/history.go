@@ -158,21 +158,25 @@ func runsQuery(f storage.RunFilter, names []string) (string, []any) {
 		args = append(args, v)
 		return fmt.Sprintf("$%d", len(args))
 	}}
-	q.order = " ORDER BY " + q.find(f, names == nil && f.Reason == "" &&
-		!slices.ContainsFunc(f.States, func(s jobs.State) bool { return s != jobs.Succeeded }))
-	q.order += fmt.Sprintf(" LIMIT %d", storage.PageSize(f.Limit))
+	states := f.SearchedStates()
+	order := " ORDER BY " + q.find(f, names == nil && f.Reason == "" &&
+		!slices.ContainsFunc(states, func(s jobs.State) bool { return s != jobs.Succeeded }))
+	page := fmt.Sprintf("%s LIMIT %d", order, storage.PageSize(f.Limit))
+	if q.order = page; f.Error != "" {
+		q.order = fmt.Sprintf("%s LIMIT %d", order, storage.MaxSearched)
+	}
 	if names != nil {
 		q.names = "SELECT unnest(" + q.arg(names) + `::text[]) COLLATE "C" AS name`
 	}
 	var parts []string
 	switch {
-	case len(f.States) == 0 && f.Reason == "":
+	case len(states) == 0 && f.Reason == "":
 		parts = []string{q.ofJobs("")}
-	case len(f.States) == 0:
+	case len(states) == 0:
 		parts = []string{q.active(" AND " + inState(jobs.Waiting, q.arg) + " AND r.reason = " +
 			q.arg(f.Reason)), q.ofJobs(q.caused(f))}
 	}
-	for _, state := range slices.Compact(slices.Sorted(slices.Values(f.States))) {
+	for _, state := range slices.Compact(slices.Sorted(slices.Values(states))) {
 		if state == jobs.Succeeded && f.Reason != "" {
 			continue // a succeeded run has no reason
 		}
@@ -192,13 +196,21 @@ func runsQuery(f storage.RunFilter, names []string) (string, []any) {
 	if len(parts) == 0 {
 		return "", nil
 	}
-	if len(parts) == 1 {
+	contains := ""
+	if f.Error != "" {
+		contains = " WHERE " + hasError(q.arg(f.Error))
+	} else if len(parts) == 1 {
 		return parts[0], args
 	}
 	for i, part := range parts {
-		parts[i] = "SELECT * FROM (" + part + ") part"
+		parts[i] = "SELECT * FROM (" + part + ") part" + contains
 	}
-	return strings.Join(parts, " UNION ALL ") + q.order, args
+	return strings.Join(parts, " UNION ALL ") + page, args
+}
+
+// hasError is the condition that the error contains a text.
+func hasError(text string) string {
+	return `strpos(lower(error COLLATE "C"), lower(` + text + `::text COLLATE "C")) > 0`
 }
 
 // pageOfRuns assembles the parts of a page's query.

@@ -99,10 +99,10 @@ func inParts(f storage.RunFilter) []storage.RunFilter {
 		part.States = states
 		parts = append(parts, part)
 	}
-	for _, state := range slices.Compact(slices.Sorted(slices.Values(f.States))) {
+	for _, state := range slices.Compact(slices.Sorted(slices.Values(f.SearchedStates()))) {
 		of(state)
 	}
-	if len(f.States) == 0 {
+	if len(f.SearchedStates()) == 0 {
 		of()
 		if f.Reason != "" {
 			of(jobs.Waiting) // which no index of reasons has
@@ -124,7 +124,7 @@ func (s *Store) relatedPart(ctx context.Context, f storage.RunFilter,
 	if err := row.Scan(&looked, &ids); err != nil {
 		return nil, err
 	}
-	if looked == lookedThrough && len(ids) < storage.PageSize(f.Limit) {
+	if f.Error == "" && looked == lookedThrough && len(ids) < storage.PageSize(f.Limit) {
 		return s.pageOf(ctx, f, names)
 	}
 	rows, err := s.views.Query(ctx, selectRuns+" WHERE r.id = ANY($1)", ids)
@@ -164,13 +164,19 @@ func throughQuery(f storage.RunFilter, names []string) (string, []any) {
 		rest += " AND replica = " + q.arg(f.Replica)
 		f.Replica = ""
 	}
+	most := lookedThrough
+	if f.Error != "" {
+		most = storage.MaxSearched
+		rest += " AND " + hasError(q.arg(f.Error))
+	}
 	first := " ORDER BY " + q.find(f, true)
 	order := " ORDER BY created_at DESC, id DESC"
 	if backwards(f.Before != nil, f.After != nil) {
 		order = " ORDER BY created_at, id"
 	}
-	through := "SELECT r.id, r.created_at, r.job, r.replica, r.state FROM holdfast.runs r" +
-		q.where + " AND r." + byCreation + first + fmt.Sprintf(" LIMIT %d", lookedThrough)
+	through := "SELECT r.id, r.created_at, r.job, r.replica, r.state, r.error " +
+		"FROM holdfast.runs r" + q.where + " AND r." + byCreation + first +
+		fmt.Sprintf(" LIMIT %d", most)
 	return "WITH through AS MATERIALIZED (" + through +
 		") SELECT (SELECT count(*) FROM through), ARRAY(SELECT id FROM through" + rest + order +
 		fmt.Sprintf(" LIMIT %d)", storage.PageSize(f.Limit)), args

@@ -138,27 +138,35 @@ func runsQuery(f storage.RunFilter) (string, []any, error) {
 		return fmt.Sprintf("?%d", len(args))
 	}}
 	q.narrow(f)
-	q.order = " ORDER BY created_at DESC, id DESC"
+	order := " ORDER BY created_at DESC, id DESC"
 	if backwards(f.Before != nil, f.After != nil) {
-		q.order = " ORDER BY created_at, id"
+		order = " ORDER BY created_at, id"
 	}
-	q.order += " LIMIT " + q.arg(storage.PageSize(f.Limit))
+	page := order + " LIMIT " + q.arg(storage.PageSize(f.Limit))
+	if q.order = page; f.Error != "" {
+		q.order = fmt.Sprintf("%s LIMIT %d", order, storage.MaxSearched)
+	}
 	if err := q.selectJobs(f); err != nil {
 		return "", nil, err
 	}
-	if len(f.States) == 0 {
+	states := f.SearchedStates()
+	if len(states) == 0 {
 		return q.ofJobs(""), args, nil
 	}
+	contains := ""
+	if f.Error != "" {
+		contains = " WHERE instr(lower(error), lower(" + q.arg(f.Error) + ")) > 0"
+	}
 	var parts []string
-	for _, state := range slices.Compact(slices.Sorted(slices.Values(f.States))) {
+	for _, state := range slices.Compact(slices.Sorted(slices.Values(states))) {
 		condition := " AND r.state = " + q.arg(state)
 		if state.Final() && state != jobs.Succeeded {
 			// as in the condition of the index
 			condition += " AND r.state NOT IN ('waiting', 'running', 'succeeded')"
 		}
-		parts = append(parts, "SELECT * FROM ("+q.ofJobs(condition)+")")
+		parts = append(parts, "SELECT * FROM ("+q.ofJobs(condition)+")"+contains)
 	}
-	return strings.Join(parts, " UNION ALL ") + q.order, args, nil
+	return strings.Join(parts, " UNION ALL ") + page, args, nil
 }
 
 // pageOfRuns assembles the parts of a page's query.

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,6 +103,9 @@ type RunFilter struct {
 	// Resource selects runs of jobs whose active definitions lock the resource, or one above or
 	// below it.
 	Resource *locking.Resource
+	// Error selects runs whose errors contain the text. ASCII letters match in both cases. Only the
+	// newest runs are searched, at most MaxSearched of each state.
+	Error    string
 	Backfill uuid.UUID // the runs of this backfill
 	// Later selects the runs for which Record.StartsLater is true, or the others.
 	Later *bool
@@ -113,6 +117,18 @@ type RunFilter struct {
 	// oldest Limit of them.
 	After *RunCursor
 	Limit int
+}
+
+// MaxSearched is the number of runs of each state whose errors are searched for a text.
+const MaxSearched = 10_000
+
+// SearchedStates returns the states whose runs are searched for an error: those of the filter, or
+// all states in which a run may have an error.
+func (f *RunFilter) SearchedStates() []jobs.State {
+	if f.Error == "" || len(f.States) > 0 {
+		return f.States
+	}
+	return slices.DeleteFunc(jobs.States(), func(s jobs.State) bool { return s == jobs.Succeeded })
 }
 
 // SetJobs sets Job to a name, or JobPrefix to the text before a star at the end.

@@ -44,6 +44,41 @@ var listingRules = []rule{
 			c.sameRuns(f.filter, f.want...)
 		}
 	}},
+	{"runs are filtered by a text in their errors", func(c *check) {
+		s := c.session("one")
+		c.defined("h", map[string][]locking.Request{"a": {table("s/a")}, "b": {table("s/b")}})
+		failed := func(job string, n int, state jobs.State, text string) uuid.UUID {
+			r := request(job, n)
+			done, err := c.Store.Finish(c.ctx, []storage.FinishRequest{{Run: r.Run,
+				Token: c.granted(s, r), State: state, Error: text}})
+			c.must(err)
+			equal(c, "finished", len(done) == 1 && done[0], true)
+			return r.Run
+		}
+		refused := failed("a", 1, jobs.Failed, "dial tcp 10.0.3.40:5432: Connection refused")
+		late := failed("b", 2, jobs.TimedOut, "after 100%_of its timeout: connection refused")
+		other := failed("a", 3, jobs.Failed, "100 rows of its table")
+		c.pastRuns(2)
+		to := table("s/b").Resource
+		for _, f := range []struct {
+			filter storage.RunFilter
+			want   []uuid.UUID
+		}{
+			{storage.RunFilter{Error: "connection REFUSED"}, []uuid.UUID{refused, late}},
+			{storage.RunFilter{Error: "connection refused", Limit: 1}, []uuid.UUID{late}},
+			{storage.RunFilter{Error: "100%_"}, []uuid.UUID{late}},
+			{storage.RunFilter{Error: "100"}, []uuid.UUID{late, other}},
+			{storage.RunFilter{Error: "dial", Job: "b"}, nil},
+			{storage.RunFilter{Error: "refused", JobPrefix: "a"}, []uuid.UUID{refused}},
+			{storage.RunFilter{Error: "refused", Resource: &to}, []uuid.UUID{late}},
+			{storage.RunFilter{Error: "refused", States: []jobs.State{jobs.TimedOut}},
+				[]uuid.UUID{late}},
+			{storage.RunFilter{Error: "refused", States: []jobs.State{jobs.Succeeded}}, nil},
+			{storage.RunFilter{Error: "no such text"}, nil},
+		} {
+			c.sameRuns(f.filter, f.want...)
+		}
+	}},
 	{"runs are filtered by creation time", func(c *check) {
 		ids := c.pastRuns(6)
 		at := make([]time.Time, len(ids))

@@ -98,6 +98,7 @@ func matches(f storage.RunFilter, r *run) bool {
 	case f.Job != "" && r.Job != f.Job, f.Replica != "" && r.Replica != f.Replica,
 		len(f.States) > 0 && !slices.Contains(f.States, r.State),
 		f.Backfill != uuid.Nil && r.Backfill != f.Backfill,
+		!strings.Contains(strings.ToLower(r.Error), strings.ToLower(f.Error)),
 		f.Reason != "" && r.Reason != f.Reason, !f.From.IsZero() && r.CreatedAt.Before(f.From),
 		!f.Until.IsZero() && !r.CreatedAt.Before(f.Until),
 		f.Before != nil && younger(cursorRecord(f.Before), r.Record) >= 0,
