@@ -70,7 +70,7 @@ replica, with the permissions of a token. Then the audit log names the token.`,
 	completesOf(root, "output", outputFormats())
 	root.AddCommand(
 		c.runCommand(), c.demoCommand(), c.validateCommand(), c.lintCommand(), c.nextCommand(),
-		c.migrateCommand(),
+		c.migrateCommand(), c.pruneCommand(),
 		c.doctorCommand(), c.statusCommand(), c.jobsCommand(), c.runsCommand(), c.logsCommand(),
 		c.locksCommand(), c.replicasCommand(), c.databasesCommand(), c.webhooksCommand(),
 		c.pausesCommand(), c.auditCommand(), c.explainCommand(),

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/internal/app"
+	"github.com/holdfast-dev/holdfast/internal/sleep"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// pruneAgain is after what time the command asks again whether a replica has stopped pruning.
+const pruneAgain = time.Second
+
+// prunedRows counts what the command deleted.
+type prunedRows struct {
+	Runs        int `json:"runs"`
+	Audited     int `json:"audit_entries"`
+	Pauses      int `json:"pauses"`
+	Definitions int `json:"definitions"`
+}
+
+// pruneCommand returns the command "prune".
+func (c *commandLine) pruneCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "prune", Short: "Delete history that is older than history.keep", Args: cobra.NoArgs,
+		Long: `Delete runs, audit entries and ended pauses that are older than history.keep of the
+configuration, and runs of triggers that are older than history.keep_triggered.
+
+Replicas do the same each minute, for at most a fifth of the time. The command does not
+rest, so it deletes a long history faster, for example after history.keep was reduced.
+It waits while a replica prunes. To interrupt it is safe. With SQLite, only the process
+that runs the jobs prunes.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.withStore(cmd.Context(), func(config *configs.Config,
+				store app.Storage) error {
+				pruned, err := c.prune(cmd.Context(), store, config.History)
+				if err != nil {
+					return err
+				}
+				return c.print(pruned, fmt.Sprintf("deleted %d runs, %d audit entries, %d pauses "+
+					"and %d definitions", pruned.Runs, pruned.Audited, pruned.Pauses,
+					pruned.Definitions), nil)
+			})
+		},
+	}
+}
+
+// pruner is the part of a store that deletes history.
+type pruner interface {
+	Prune(ctx context.Context, session uuid.UUID, r storage.PruneRequest) (storage.Pruned, error)
+}
+
+// prune deletes all history that is old by now.
+func (c *commandLine) prune(ctx context.Context, store pruner,
+	h configs.History) (all prunedRows, err error) {
+	bar := c.progress("deleting old runs", 0)
+	defer bar.end()
+	session := uuid.New() // takes turns with the sessions of replicas
+	requests := []storage.PruneRequest{{Keep: h.Keep, Limit: storage.MaxBatch}}
+	if h.KeepTriggered > 0 {
+		requests = append(requests, storage.PruneRequest{Keep: h.KeepTriggered, Triggered: true,
+			Limit: storage.MaxBatch})
+	}
+	for _, request := range requests {
+		for more := true; more; {
+			pruned, err := store.Prune(ctx, session, request)
+			if err != nil {
+				return all, fmt.Errorf("prune history: %w", err)
+			}
+			if pruned.Busy {
+				if sleep.For(ctx, pruneAgain); ctx.Err() != nil {
+					return all, fmt.Errorf("wait for a replica that prunes: %w", context.Cause(ctx))
+				}
+				continue
+			}
+			all.Runs += pruned.Runs
+			all.Audited += pruned.Audited
+			all.Pauses += pruned.Pauses
+			all.Definitions += pruned.Definitions
+			bar.set(all.Runs)
+			request.After = pruned.Next
+			more = pruned.Next != nil || pruned.More || pruned.Audited == request.Limit ||
+				pruned.Pauses == request.Limit
+		}
+	}
+	return all, nil
+}
