@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,7 +68,7 @@ those that would be left out with the reason.`,
 			if await {
 				return a.awaitBackfill(ctx, in, b)
 			}
-			return a.printBackfills(b, b)
+			return a.printBackfills(ctx, in, b, b)
 		})
 	}), jobsIn)
 	cmd.Flags().StringVar(&from, "from", "", "first `time`, such as 2026-03-01T00:00:00Z")
@@ -98,10 +99,41 @@ func (c *commandLine) printPlan(plan operations.BackfillPlan) error {
 	return c.print(plan, "SCHEDULED\tPLAN\tRUN", rows)
 }
 
+// pausedJobs returns the pauses that keep active backfills from adding runs, by job.
+func pausedJobs(ctx context.Context, in state,
+	list ...storage.Backfill) (map[string]string, error) {
+	active := func(b storage.Backfill) bool { return b.State == storage.BackfillActive }
+	if !slices.ContainsFunc(list, active) {
+		return nil, nil
+	}
+	if pauses, err := in.Pauses(ctx); err != nil || len(pauses) == 0 {
+		return nil, err
+	}
+	all, err := in.Jobs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	paused := make(map[string]string)
+	for _, job := range all {
+		if len(job.Pauses) > 0 {
+			paused[job.Name] = "paused: " + job.Covered()
+		}
+	}
+	return paused, nil
+}
+
 // printBackfills prints value as JSON, or backfills as a table.
-func (c *commandLine) printBackfills(value any, backfills ...storage.Backfill) error {
+func (c *commandLine) printBackfills(ctx context.Context, in state, value any,
+	backfills ...storage.Backfill) error {
+	paused, err := pausedJobs(ctx, in, backfills...)
+	if err != nil {
+		return err
+	}
 	rows := make([][]string, len(backfills))
 	for i, b := range backfills {
+		if b.State == storage.BackfillActive {
+			b.Detail = cmp.Or(b.Detail, paused[b.Job])
+		}
 		rows[i] = []string{b.ID.String(), b.Job, clock(&b.From), clock(&b.To), string(b.State),
 			fmt.Sprintf("%d of %d", b.Done(), b.Times), strconv.Itoa(b.LeftOut),
 			strconv.Itoa(b.Succeeded), strconv.Itoa(b.Unsuccessful), strconv.Itoa(b.Unfinished()),
@@ -139,7 +171,7 @@ func (c *commandLine) backfillsCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return c.printBackfills(list, list...)
+				return c.printBackfills(cmd.Context(), in, list, list...)
 			})
 		},
 	})
@@ -166,7 +198,7 @@ func (c *commandLine) showBackfill(ctx context.Context, in cluster, text string,
 	if await {
 		return c.awaitBackfill(ctx, in, b)
 	}
-	return c.printBackfills(b, b)
+	return c.printBackfills(ctx, in, b, b)
 }
 
 // readBackfill returns a backfill with its progress.
@@ -184,6 +216,14 @@ const backfillEvery = time.Second
 // awaitBackfill waits until a backfill has ended, and prints it. It goes on while the cluster does
 // not answer, like operations.Operations.Wait.
 func (c *commandLine) awaitBackfill(ctx context.Context, in cluster, b storage.Backfill) error {
+	paused, err := pausedJobs(ctx, in, b)
+	if err == nil && paused[b.Job] != "" {
+		_, err = fmt.Fprintf(c.errOut, "scheduler: job %s is %s; the backfill continues after "+
+			"the resume\n", printable(b.Job), printable(paused[b.Job]))
+	}
+	if err != nil && !errors.Is(err, storage.ErrUnavailable) {
+		return fmt.Errorf("wait for backfill %s: %w", b.ID, err)
+	}
 	bar := c.progress("backfill of "+b.Job, b.Times)
 	defer bar.end()
 	for b.State == storage.BackfillActive {
@@ -201,7 +241,7 @@ func (c *commandLine) awaitBackfill(ctx context.Context, in cluster, b storage.B
 		}
 	}
 	bar.end()
-	if err := c.printBackfills(b, b); err != nil {
+	if err := c.printBackfills(ctx, in, b, b); err != nil {
 		return err
 	}
 	switch {
@@ -244,7 +284,7 @@ runs end by themselves; "scheduler cancel" ends them.`,
 			if err != nil {
 				return err
 			}
-			return a.printBackfills(b, b)
+			return a.printBackfills(ctx, in, b, b)
 		})
 	}), backfillsIn(storage.BackfillActive))
 }

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -17,12 +19,59 @@ type scriptedBackfill struct {
 	cluster
 	answers []storage.Backfill
 	errs    []error
+	pauses  []storage.Pause
+}
+
+func (b *scriptedBackfill) Pauses(context.Context) ([]storage.Pause, error) {
+	return b.pauses, nil
+}
+
+func (b *scriptedBackfill) Jobs(context.Context) ([]admin.Job, error) {
+	return []admin.Job{{Name: "rollup", Pauses: b.pauses}, {Name: "other"}}, nil
 }
 
 func (b *scriptedBackfill) Backfill(context.Context, uuid.UUID) (storage.Backfill, error) {
 	next, err := b.answers[0], b.errs[0]
 	b.answers, b.errs = b.answers[1:], b.errs[1:]
 	return next, err
+}
+
+// TestBackfillsOfPausedJobs checks that the list and a command that waits say why a backfill adds
+// no runs.
+func TestBackfillsOfPausedJobs(t *testing.T) {
+	active := storage.Backfill{Job: "rollup", State: storage.BackfillActive, Times: 2}
+	other, ended := active, active
+	other.Job, ended.State = "other", storage.BackfillCompleted
+	in := &scriptedBackfill{pauses: []storage.Pause{
+		{Target: storage.Target{Kind: storage.TargetGroup, Name: "night"}}}}
+	const why = "paused: group night"
+	for _, c := range []struct {
+		of   storage.Backfill
+		want int
+	}{{active, 1}, {other, 0}, {ended, 0}} {
+		var out bytes.Buffer
+		line := &commandLine{out: &out}
+		if err := line.printBackfills(t.Context(), in, c.of, c.of); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(out.String(), why); got != c.want {
+			t.Errorf("%s, %s: got\n%s\nwant %q %d times", c.of.Job, c.of.State, &out, why, c.want)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		in.answers, in.errs = []storage.Backfill{ended}, []error{nil}
+		var notes bytes.Buffer
+		line := &commandLine{out: &bytes.Buffer{}, errOut: &notes,
+			getenv: func(string) string { return "" }}
+		if err := line.awaitBackfill(t.Context(), in, active); err != nil {
+			t.Fatal(err)
+		}
+		const want = "scheduler: job rollup is paused: group night; the backfill continues after " +
+			"the resume\n"
+		if notes.String() != want {
+			t.Errorf("got %q, want %q", &notes, want)
+		}
+	})
 }
 
 // TestExitCodesOfAwaitedBackfills checks the exit code for each outcome, also after a time without
