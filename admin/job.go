@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
@@ -250,6 +251,15 @@ func (r *reader) scheduledTimesOf(job string, from time.Time, n int) []time.Time
 		scheduledTimes = append(scheduledTimes, scheduledAt.UTC())
 	}
 	return scheduledTimes[:min(n, len(scheduledTimes))]
+}
+
+// Usually returns the usual duration of the listed outcomes in words, or "" if none has ended.
+func (j Job) Usually() string {
+	usual := storage.TypicalOutcomes(map[string][]storage.Outcome{j.Name: j.Outcomes})[j.Name]
+	if usual.Runs == 0 {
+		return ""
+	}
+	return words.Took(usual.Median)
 }
 
 // Covered names the targets of the pauses that cover the job.
