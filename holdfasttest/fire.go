@@ -77,7 +77,7 @@ func (s *Scheduler) advanceToNext(job string) time.Time {
 // await moves the clock until the last run of the firing satisfies done.
 func (s *Scheduler) await(job string, at time.Time, done func(storage.Record) bool) Run {
 	s.t.Helper()
-	deadline := time.Now().Add(fireLimit)
+	deadline := time.Now().Add(s.limit)
 	for delay := shortestLook; ; delay = min(2*delay, longestLook) {
 		synctest.Wait()
 		view, err := s.store.Firing(context.Background(), job, at)
@@ -89,7 +89,7 @@ func (s *Scheduler) await(job string, at time.Time, done func(storage.Record) bo
 		}
 		if time.Now().After(deadline) {
 			s.t.Fatalf("job %q at %s: nothing became of it within %s: %s", job, shown(at),
-				fireLimit, s.explain(job, at))
+				s.limit, s.explain(job, at))
 		}
 		time.Sleep(delay)
 	}

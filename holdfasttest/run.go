@@ -35,7 +35,7 @@ func (r Run) Expect(want jobs.State, reasons ...jobs.Reason) Run {
 // the recovery of a lost run.
 func (r Run) Wait() Run {
 	r.s.t.Helper()
-	deadline := time.Now().Add(fireLimit)
+	deadline := time.Now().Add(r.s.limit)
 	for delay := shortestLook; ; delay = min(2*delay, longestLook) {
 		synctest.Wait()
 		now := r.s.Run(r.ID)
@@ -43,7 +43,7 @@ func (r Run) Wait() Run {
 			return now
 		}
 		if time.Now().After(deadline) {
-			r.s.t.Fatalf("%s: it has not ended within %s: %s", r.name(), fireLimit, now.outcome())
+			r.s.t.Fatalf("%s: it has not ended within %s: %s", r.name(), r.s.limit, now.outcome())
 		}
 		time.Sleep(delay)
 	}

@@ -34,6 +34,7 @@ type Scheduler struct {
 	replica   *holdfast.Replica
 	inner     *app.Replica
 	explainer *explain.Explainer
+	limit     time.Duration // fireLimit; shorter in a test of the end of the limit
 	stopped   chan struct{} // closed when Run has returned
 	err       error         // of Run; after stopped
 }
@@ -53,7 +54,7 @@ type Scheduler struct {
 func New(t testing.TB, options ...holdfast.Option) *Scheduler {
 	t.Helper()
 	requireBubble(t, "New")
-	s := &Scheduler{t: t, store: simstore.New(), db: SQLite(t)}
+	s := &Scheduler{t: t, store: simstore.New(), db: SQLite(t), limit: fireLimit}
 	s.start(sqlite.NewTestStore(s.db, storedRuns{s.store}),
 		func(runs storage.TestRuns) (storage.RunStore, *sql.DB) {
 			db := SQLite(t)
@@ -67,7 +68,7 @@ func New(t testing.TB, options ...holdfast.Option) *Scheduler {
 func NewWithTx(t testing.TB, tx pgx.Tx, options ...holdfast.Option) *Scheduler {
 	t.Helper()
 	requireBubble(t, "NewWithTx")
-	s := &Scheduler{t: t, store: simstore.New(), tx: tx}
+	s := &Scheduler{t: t, store: simstore.New(), tx: tx, limit: fireLimit}
 	runs := postgres.NewTestStore(tx, storedRuns{s.store})
 	s.start(runs, func(others storage.TestRuns) (storage.RunStore, *sql.DB) {
 		return runs.Beside(others), nil
