@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
@@ -98,10 +100,12 @@ func (n *notes) note(f *firing, state jobs.State, b *refusal, detail string) boo
 func (n *notes) write(f *firing, note storage.Note) bool {
 	note.Run, note.Firing, note.Version = f.run, f.Firing, f.startVersion()
 	note.WaitSince, note.Reserve = f.since, f.entry.ReserveTime()
+	note.New = f.adopted == uuid.Nil && !f.written
 	for held := false; ; {
 		stands, err := n.calls.ask(f.session.Context(),
 			sessionCall[storage.Note]{f.session.ID, note}, held)
 		held = errors.Is(err, storage.ErrRowHeld)
+		note.New = false
 		if err == nil {
 			f.written = f.written || stands
 			if stands && note.State.Final() {

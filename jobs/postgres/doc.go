@@ -44,6 +44,16 @@
 // PostgreSQL still commits the transaction and releases its locks. A failed start leaves nothing
 // behind.
 //
+// # Skips
+//
+// One statement (recordNew) inserts a skipped firing that has no run yet as an ended run. It leaves
+// out a firing that has a run. The statements for all other notes then decide. They insert a
+// missing run as waiting, and update it. So a skip without a row costs one insert.
+//
+// While such a firing waits, it has no row for at most about a second. If its replica dies then,
+// the misfire check finds no run of the scheduled time, and records it. If both record it, the
+// unique key of the firing keeps the first record.
+//
 // # Order of locks
 //
 // All transactions lock in one order: keys of actions, backfills, sessions, new fences, waiting

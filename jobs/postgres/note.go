@@ -16,6 +16,37 @@ import (
 )
 
 const (
+	// recordNew inserts new firings as ended runs: one row each, which is never updated. It leaves
+	// out a firing that another run has, that this run has already, or whose job has another active
+	// definition. It returns the ids of the inserted runs.
+	recordNew = `
+WITH alive AS MATERIALIZED (
+    SELECT s.id, s.replica, clock_timestamp() AS now FROM holdfast.sessions s
+    WHERE s.id = $1 AND s.ended_at IS NULL AND s.expires_at > clock_timestamp()
+), changed AS (
+    INSERT INTO holdfast.runs (id, job, scheduled_at, recovery, state, batched, session, replica,
+        created_at, finished_at, reason, detail, error, blocker, blocked_at)
+    SELECT n.run, n.job, n.scheduled_at, n.recovery, n.state, true, a.id, a.replica,
+        a.now, a.now, n.reason, n.detail, n.error, n.blocker, n.since
+    FROM unnest($3::uuid[], $2::text[], $4::timestamptz[], $5::int[], $6::bigint[], $7::text[],
+        $8::text[], $9::text[], $10::text[], $11::jsonb[], $12::timestamptz[]) WITH ORDINALITY
+        AS n (run, job, scheduled_at, recovery, version, state, reason, detail, error, blocker,
+        since, place)
+    CROSS JOIN alive a
+    WHERE (SELECT n.version > 0 AND j.version <> n.version FROM holdfast.jobs j
+        WHERE j.name = n.job COLLATE "C") IS NOT TRUE
+    ORDER BY n.job COLLATE "C", n.scheduled_at, n.recovery, n.place
+    ON CONFLICT DO NOTHING
+    RETURNING id, job, state, created_at, scheduled_at, started_at, finished_at, backfill, blocker,
+        blocked_at
+), waited AS (
+    INSERT INTO holdfast.wait_history (run, job, holder, resource, state, since, until)
+    SELECT id, job, coalesce(blocker -> 'holder' ->> 'job', ''),
+        coalesce(blocker ->> 'resource', ''), state, least(blocked_at, finished_at), finished_at
+    FROM changed WHERE blocker IS NOT NULL
+)` + noteEnded + `
+SELECT id FROM changed`
+
 	// applyNotes treats a session that has expired since insertRuns as admit does. Other replicas
 	// may adopt the waiting runs of a draining session.
 	applyNotes = `
@@ -83,23 +114,113 @@ LEFT JOIN LATERAL (SELECT r.session, r.state FROM holdfast.runs r
 // Note implements storage.Firings.
 func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []storage.Note) ([]bool, error) {
 	stands := make([]bool, len(notes))
-	if len(notes) == 0 {
-		return stands, nil
+	fresh, others := splitNotes(notes)
+	if len(fresh) > 0 {
+		left, err := s.recordNew(ctx, session, notes, fresh, stands)
+		if err != nil {
+			return nil, err
+		}
+		others = append(others, left...)
+		slices.Sort(others)
 	}
-	columns, err := noteColumns(notes)
+	if len(others) > 0 {
+		if err := s.applyNotes(ctx, session, notes, others, stands); err != nil {
+			return nil, err
+		}
+	}
+	return stands, nil
+}
+
+// splitNotes returns the indexes of the notes for recordNew, in the order in which replicas insert
+// runs, and those of the others.
+func splitNotes(notes []storage.Note) (fresh, others []int) {
+	for i, n := range notes {
+		if n.New && n.State.Final() && n.Firing.Key == "" {
+			fresh = append(fresh, i)
+		} else {
+			others = append(others, i)
+		}
+	}
+	slices.SortStableFunc(fresh, func(a, b int) int {
+		return firingOrder(notes[a].Firing, notes[b].Firing)
+	})
+	return fresh, others
+}
+
+// recordNew sets stands for the notes at the indexes that recordNew has written, and returns the
+// indexes of the others.
+func (s *Store) recordNew(ctx context.Context, session uuid.UUID, notes []storage.Note,
+	indexes []int, stands []bool) (left []int, err error) {
+	columns, err := newNoteColumns(notes, indexes)
 	if err != nil {
 		return nil, err
+	}
+	place := make(map[uuid.UUID]int, len(indexes))
+	for _, i := range indexes {
+		place[notes[i].Run] = i
 	}
 	err = s.pipeline(ctx, "note", func(b *pgx.Batch) {
 		b.Queue(joinByHash)
 		b.Queue(holdSession, session)
-		b.Queue(lockWaits, columns[0])
-		b.Queue(insertRuns, append([]any{session}, runColumns(asRequests(notes))...)...)
-		b.Queue(applyNotes, append([]any{session}, columns...)...)
-		place := make(map[uuid.UUID]int, len(notes))
-		for i, n := range notes {
-			place[n.Run] = i
+		b.Queue(recordNew, append([]any{session}, columns...)...).Query(func(rows pgx.Rows) error {
+			var run uuid.UUID
+			_, err := pgx.ForEachRow(rows, []any{&run}, func() error {
+				stands[place[run]] = true
+				return nil
+			})
+			return err
+		})
+	})
+	for _, i := range indexes {
+		if !stands[i] {
+			left = append(left, i)
 		}
+	}
+	return left, err
+}
+
+func newNoteColumns(notes []storage.Note, indexes []int) ([]any, error) {
+	n := len(indexes)
+	names, runs, scheduledTimes := make([]string, n), make([]rawID, n), make([]time.Time, n)
+	recoveries, versions, states := make([]int, n), make([]int64, n), make([]string, n)
+	reasons, details, errors := make([]string, n), make([]string, n), make([]string, n)
+	blockers, sinces := make([]*string, n), make([]time.Time, n)
+	for i, index := range indexes {
+		note := notes[index]
+		names[i], runs[i], scheduledTimes[i] = note.Firing.Job, note.Run, note.Firing.ScheduledAt
+		recoveries[i], versions[i], states[i] = note.Firing.Recovery, note.Version,
+			string(note.State)
+		reasons[i], details[i], errors[i] = string(note.Reason), output.PlainText(note.Detail),
+			output.PlainText(note.Error)
+		var err error
+		if blockers[i], err = encodeBlocker(note); err != nil {
+			return nil, err
+		}
+		sinces[i] = note.WaitSince
+	}
+	return []any{names, runs, scheduledTimes, recoveries, versions, states, reasons, details,
+		errors, blockers, sinces}, nil
+}
+
+// applyNotes sets stands for the notes at the indexes that are in effect.
+func (s *Store) applyNotes(ctx context.Context, session uuid.UUID, notes []storage.Note,
+	indexes []int, stands []bool) error {
+	chosen := make([]storage.Note, len(indexes))
+	place := make(map[uuid.UUID]int, len(indexes))
+	for i, index := range indexes {
+		chosen[i] = notes[index]
+		place[chosen[i].Run] = index
+	}
+	columns, err := noteColumns(chosen)
+	if err != nil {
+		return err
+	}
+	return s.pipeline(ctx, "note", func(b *pgx.Batch) {
+		b.Queue(joinByHash)
+		b.Queue(holdSession, session)
+		b.Queue(lockWaits, columns[0])
+		b.Queue(insertRuns, append([]any{session}, runColumns(asRequests(chosen))...)...)
+		b.Queue(applyNotes, append([]any{session}, columns...)...)
 		b.Queue(noteOutcomes, session, columns[0], columns[1]).Query(func(rows pgx.Rows) error {
 			var run uuid.UUID
 			var live, stood bool
@@ -113,10 +234,6 @@ func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []storage.Not
 			return err
 		})
 	})
-	if err != nil {
-		return nil, err
-	}
-	return stands, nil
 }
 
 func asRequests(notes []storage.Note) []storage.StartRequest {
@@ -144,13 +261,9 @@ func noteColumns(notes []storage.Note) ([]any, error) {
 		details[i], errors[i], sinces[i] = output.PlainText(note.Detail),
 			output.PlainText(note.Error),
 			note.WaitSince
-		if note.Blocker != nil {
-			encoded, err := json.Marshal(note.Blocker)
-			if err != nil {
-				return nil, fmt.Errorf("encode blocker of job %s: %w", note.Firing.Job, err)
-			}
-			text := output.PlainText(string(encoded))
-			blockers[i] = &text
+		var err error
+		if blockers[i], err = encodeBlocker(note); err != nil {
+			return nil, err
 		}
 		for _, want := range note.Requests {
 			owners, names = append(owners, note.Run), append(names, want.Resource.Key())
@@ -159,6 +272,19 @@ func noteColumns(notes []storage.Note) ([]any, error) {
 	}
 	return []any{runs, states, reasons, details, errors, blockers, sinces, owners, names, modes,
 		slots, reserves}, nil
+}
+
+// encodeBlocker returns the stored form of the note's blocker, or nil if it has none.
+func encodeBlocker(note storage.Note) (*string, error) {
+	if note.Blocker == nil {
+		return nil, nil
+	}
+	encoded, err := json.Marshal(note.Blocker)
+	if err != nil {
+		return nil, fmt.Errorf("encode blocker of job %s: %w", note.Firing.Job, err)
+	}
+	text := output.PlainText(string(encoded))
+	return &text, nil
 }
 
 // sortedTokens returns the tokens in the order in which claims are locked.

@@ -28,6 +28,7 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"startNew", planByHash, startNew}, {"startNewBeside", planByHash, startNewBeside},
 		{"raiseOwnFloors", planByHash, raiseOwnFloors}, {"admit", planByHash, admit},
 		{"startOutcomes", planByHash, startOutcomes},
+		{"recordNew", planByHash, recordNew},
 		{"applyNotes", planByHash, applyNotes}, {"noteOutcomes", planByHash, noteOutcomes},
 		{"lockClaims", planByHash, lockClaims}, {"finishRuns", planByHash, finishRuns},
 		{"finishOutcomes", planByHash, finishOutcomes},

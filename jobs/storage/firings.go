@@ -101,8 +101,11 @@ type StartResult struct {
 
 // Note records a firing that has not started.
 type Note struct {
-	Run     uuid.UUID
-	Firing  Firing
+	Run    uuid.UUID
+	Firing Firing
+	// New says that this is the first request for the run, as in StartRequest. A wrong value costs
+	// only time.
+	New     bool
 	Version int64      // as in StartRequest
 	State   jobs.State // Waiting, Skipped, Cancelled or Failed
 	Reason  jobs.Reason

@@ -102,7 +102,7 @@ type check struct {
 	Fixture
 	ctx         context.Context
 	adopted     map[uuid.UUID][]uuid.UUID // session -> runs that it has adopted
-	startedOnce map[uuid.UUID]bool        // the runs for which the test has requested starts
+	startedOnce map[uuid.UUID]bool        // the runs for which the test has requested something
 	began       time.Time
 }
 
@@ -275,9 +275,12 @@ func (c *check) finished(r storage.StartRequest, token jobs.Token, state jobs.St
 	}
 }
 
-// note writes one note and reports whether it takes effect.
+// note writes one note, with New if it is the first request for its run, and reports whether it
+// takes effect.
 func (c *check) note(session uuid.UUID, n storage.Note) bool {
 	c.Helper()
+	n.New = !c.startedOnce[n.Run]
+	c.startedOnce[n.Run] = true
 	recorded, err := c.Store.Note(c.ctx, session, []storage.Note{n})
 	c.must(err)
 	if len(recorded) != 1 {

@@ -237,8 +237,9 @@ func (m *model) finish(t *rapid.T) {
 // skip notes a run as skipped, in any state, from any session.
 func (m *model) skip(t *rapid.T) {
 	r, session := m.drawRun(t, func(*modelRun) bool { return true }), m.drawSession(t)
-	recorded, err := m.c.Store.Note(m.c.ctx, session,
-		[]storage.Note{noteOf(r.StartRequest, jobs.Skipped, reasons.LockHeld)})
+	n := noteOf(r.StartRequest, jobs.Skipped, reasons.LockHeld)
+	n.New = rapid.Bool().Draw(t, "new") // wrong: the run was requested before
+	recorded, err := m.c.Store.Note(m.c.ctx, session, []storage.Note{n})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package jobstest
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -152,14 +153,57 @@ var noteRules = []rule{
 	}},
 	{"the first of two notes of one firing in a batch succeeds", func(c *check) {
 		s := c.session("one")
-		recorded, err := c.Store.Note(c.ctx, s, []storage.Note{
-			noteOf(request("b", 1), jobs.Skipped, reasons.LockHeld),
-			noteOf(request("a", 1), jobs.Skipped, reasons.LockHeld),
-			noteOf(request("b", 1), jobs.Skipped, reasons.LockHeld),
-		})
+		for n, fresh := range []bool{false, true} {
+			notes := []storage.Note{
+				noteOf(request("b", n), jobs.Skipped, reasons.LockHeld),
+				noteOf(request("a", n), jobs.Skipped, reasons.LockHeld),
+				noteOf(request("b", n), jobs.Skipped, reasons.LockHeld),
+			}
+			for i := range notes {
+				notes[i].New = fresh
+			}
+			recorded, err := c.Store.Note(c.ctx, s, notes)
+			c.must(err)
+			if !slices.Equal(recorded, []bool{true, true, false}) {
+				c.Errorf("notes (new: %t): %v, want [true true false]", fresh, recorded)
+			}
+		}
+	}},
+	{"notes of one batch may be of new firings and of waiting runs", func(c *check) {
+		s := c.session("one")
+		waits, isNew, resent, other := request("waits", 1, table("s/t")), request("new", 1),
+			request("resent", 1), request("new", 1)
+		equal(c, "note", c.note(s, noteOf(waits, jobs.Waiting, reasons.LockHeld)), true)
+		equal(c, "note", c.note(s, noteOf(resent, jobs.Skipped, reasons.LockHeld)), true)
+		notes := []storage.Note{noteOf(waits, jobs.Skipped, reasons.LockHeld),
+			noteOf(isNew, jobs.Skipped, reasons.LockHeld),
+			noteOf(resent, jobs.Skipped, reasons.LockHeld),
+			noteOf(other, jobs.Skipped, reasons.LockHeld),
+			noteOf(request("later", 1, table("s/t")), jobs.Waiting, reasons.LockHeld)}
+		for i := range notes {
+			notes[i].New = true // wrong for two of them
+		}
+		recorded, err := c.Store.Note(c.ctx, s, notes)
 		c.must(err)
-		if len(recorded) != 3 || !recorded[0] || !recorded[1] || recorded[2] {
-			c.Errorf("notes: %v, want [true true false]", recorded)
+		if !slices.Equal(recorded, []bool{true, true, true, false, true}) {
+			c.Errorf("notes: %v, want the fourth refused", recorded)
+		}
+		for i, want := range []jobs.State{jobs.Skipped, jobs.Skipped, jobs.Skipped, "",
+			jobs.Waiting} {
+			if want != "" {
+				c.record(notes[i].Run, want)
+			}
+		}
+	}},
+	{"a note of a new firing is refused if another definition is active", func(c *check) {
+		versions := c.register("old", "a")
+		c.register("new", "a")
+		s := c.session("one")
+		n := noteOf(request("a", 1), jobs.Skipped, reasons.LockHeld)
+		n.Version = versions["a"]
+		equal(c, "note", c.note(s, n), false)
+		if _, err := c.Store.Run(c.ctx, n.Run); !errors.Is(err, storage.ErrNotFound) {
+			c.Errorf("a refused note left a run: %v", err)
 		}
 	}},
 	{"a note of a lost session changes nothing", func(c *check) {
@@ -173,5 +217,14 @@ var noteRules = []rule{
 			c.Errorf("note of a lost session: %v, want ErrSessionLost", err)
 		}
 		c.record(waits.Run, jobs.Waiting)
+		n := noteOf(request("b", 1), jobs.Skipped, reasons.LockHeld)
+		n.New = true
+		if _, err := c.Store.Note(c.ctx, s, []storage.Note{n}); !errors.Is(err,
+			storage.ErrSessionLost) {
+			c.Errorf("note of a new firing of a lost session: %v, want ErrSessionLost", err)
+		}
+		if _, err := c.Store.Run(c.ctx, n.Run); !errors.Is(err, storage.ErrNotFound) {
+			c.Errorf("a note of a lost session left a run: %v", err)
+		}
 	}},
 }
