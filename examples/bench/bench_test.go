@@ -83,8 +83,8 @@ func TestSharedTables(t *testing.T) {
 		t.Errorf("of %d firings %d ran more than once, %d have no record, want 12, 0, 0",
 			got.firings, got.more, got.neverBy[""])
 	}
-	if least := 0.05 * float64(r.tally.once) / 3; r.held < least/2 || r.held > 1 {
-		t.Errorf("the table was held for %.2f of the time, want about %.2f", r.held, least)
+	if least := 0.05 * float64(r.tally.once) / 3; r.shared.busy < least/2 || r.shared.busy > 1 {
+		t.Errorf("the table was held for %.2f of the time, want about %.2f", r.shared.busy, least)
 	}
 }
 

@@ -50,7 +50,7 @@ type result struct {
 	jobs      int
 	seconds   int
 	tally     tally
-	held      float64 // the part of the time for which the shared tables were held; 0 without
+	shared    contention // of the shared tables; zero without
 	cost      cost
 	memory    int64 // resident bytes of the largest replica at the end
 }
@@ -88,25 +88,12 @@ func (l load) measure(ctx context.Context) (_ result, err error) {
 		return result{}, err
 	}
 	if l.options.tables > 0 {
-		if r.held, err = tablesBusy(ctx, db, w, l.options.tables); err != nil {
+		if r.shared, err = readContention(ctx, db, w, l.options.tables); err != nil {
 			return r, err
 		}
 	}
 	r.tally, err = count(ctx, db, l.scheduler.pairs, w)
 	return r, err
-}
-
-// tablesBusy returns for which part of the window the shared tables were held, on average.
-func tablesBusy(ctx context.Context, db *pgx.Conn, w window, tables int) (float64, error) {
-	const held = `
-SELECT coalesce(sum(extract(
-    epoch FROM least(finished_at, $2) - greatest(started_at, $1))), 0)::float8
-FROM holdfast.runs WHERE finished_at > $1 AND started_at < $2`
-	var seconds float64
-	if err := db.QueryRow(ctx, held, w.from, w.until).Scan(&seconds); err != nil {
-		return 0, fmt.Errorf("time for which the tables were held: %w", err)
-	}
-	return seconds / w.until.Sub(w.from).Seconds() / float64(tables), nil
 }
 
 // observe reads the counters at both ends of the measured seconds, and waits

@@ -69,10 +69,16 @@ var lines = []line{
 		return milliseconds(r.tally.started)
 	}},
 	{"shared tables busy, %", func(r result) string {
-		if r.held == 0 {
+		if r.shared.busy == 0 {
 			return "–"
 		}
-		return fmt.Sprintf("%.0f", 100*r.held)
+		return fmt.Sprintf("%.1f", 100*r.shared.busy)
+	}},
+	{"free between runs of one replica, mean / p99, ms (number)", func(r result) string {
+		return r.shared.here.String()
+	}},
+	{"free between runs of two replicas, mean / p99, ms (number)", func(r result) string {
+		return r.shared.elsewhere.String()
 	}},
 	{"delay of the row, p50 / p99, ms", func(r result) string {
 		return milliseconds(r.tally.inserted)
