@@ -96,17 +96,20 @@ func (s *Scheduler) newExecutor() *executor {
 	o := s.options
 	notes := &notes{replica: o.Replica, clock: s.clock, calls: newBatcher(bySession(o.Store.Note)),
 		events: s.events}
+	handover := newHandover()
+	s.heldLocks = newHeldLocks(o.Locker, handover, s.intervals, s.log)
 	return &executor{
 		clock: s.clock, table: s.table, tracing: o.Tracing, events: s.events,
 		locks: advisoryLocks{replica: o.Replica, locker: o.Locker, clockLimit: s.clockLimit,
-			skipUnavailable: o.SkipWithoutLocks, databases: o.Databases},
+			skipUnavailable: o.SkipWithoutLocks, databases: o.Databases,
+			held: s.heldLocks},
 		starts: starter{calls: newBatcher(bySession(o.Store.Start)), ttl: o.SessionTTL,
 			active: s.active, notes: notes, events: s.events, stale: s.activation.doubt,
 			paused: s.controlState.requestPoll},
 		notes: notes,
 		waits: waiter{replica: o.Replica, clock: s.clock,
 			controlState: s.controlState, intervals: s.intervals, notes: notes,
-			handover: newHandover()},
+			handover: handover},
 		attempts: performer{replica: o.Replica, clock: s.clock, registry: s.registry,
 			store: o.RunStore, cluster: o.Store.ClusterID(), databases: o.Databases,
 			active: s.active,

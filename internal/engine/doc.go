@@ -19,6 +19,7 @@
 //	waitpolicy.go     how long a firing waits, and for what
 //	waiting.go        wait without a worker: for the next try, a worker or an operator
 //	handover.go       wake the first waiter for what a run has released
+//	heldlocks.go      look at the advisory locks of all waiters with one request
 //	note.go           record a firing as waiting, skipped or failed
 //	attempt.go        run: call the handler under the claim
 //	finish.go         finish: record the end of the attempt
@@ -69,6 +70,12 @@
 // While a resource is held, a waiting firing holds nothing itself. It gives back its locks and its
 // worker, waits by the job's policy and tries again, at most until the job's next scheduled time.
 // Then it is recorded as skipped, with the resource and its holder.
+//
+// The waiting firings of a replica share their looks at the advisory locks that block them. The
+// replica reads all these locks with one request, every 20 to 100 ms, by how long each has been
+// held. While a lock is held, a try of a firing costs no request. When a look shows that a lock is
+// free, or a run of this replica has released it, the first waiting firing tries at once. If this
+// firing needs another lock besides, and does not get it, the next firing tries.
 //
 // A firing that waits for more than a second is recorded as waiting. Younger firings that want the
 // same resource queue behind it for as long as its position is reserved (locking.Reserve). Its

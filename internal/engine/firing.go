@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // firing is a firing that this replica executes, from gate to release. It belongs to one goroutine.
@@ -28,6 +29,7 @@ type firing struct {
 	written  bool          // the store has a row of it
 	noted    *jobs.Blocker // the blocker that the store has recorded
 	asked    time.Time     // when this attempt began to lock
+	woken    string        // the released resource for which it was woken, until its next try
 }
 
 // executor executes the firings of a replica. It has one field for each step, and what decides
@@ -90,6 +92,7 @@ func (x *executor) execute(stop context.Context, f *firing) {
 // handOver wakes firings that wait for what an attempt of the firing had.
 func (x *executor) handOver(f *firing) {
 	if f.begun {
+		x.locks.held.released(f.entry.requests)
 		x.waits.handover.released(f.entry.requests)
 	}
 }
@@ -98,13 +101,18 @@ func (x *executor) handOver(f *firing) {
 // It returns nil if the firing was skipped, belongs to another replica, or is left to others.
 func (x *executor) obtain(stop context.Context, f *firing) *claim {
 	f.asked = time.Now()
+	defer x.waits.passOn(f)
 	policy, rowHeld := newWaitPolicy(f), false
 	var blocked *refusal
 	for {
-		if !x.mayStart(f, policy, blocked) {
+		var lock *locking.Lock
+		found := x.locks.known(f, blocked)
+		if found == nil && !x.waits.resume(stop, f, blocked) || !x.mayStart(f, policy, blocked) {
 			return nil
 		}
-		lock, found := x.locks.take(stop, f, blocked)
+		if found == nil {
+			lock, found = x.locks.take(stop, f, blocked)
+		}
 		if stop.Err() != nil {
 			release(f, lock)
 			x.notes.leave(f, blocked)
@@ -113,6 +121,8 @@ func (x *executor) obtain(stop context.Context, f *firing) *claim {
 		if found == nil {
 			token, refused, err := x.starts.start(stop, f, rowHeld)
 			if token != 0 {
+				x.locks.granted(f)
+				f.woken = ""
 				return &claim{token: token, lock: lock, granted: time.Now()}
 			}
 			release(f, lock)
@@ -127,6 +137,10 @@ func (x *executor) obtain(stop context.Context, f *firing) *claim {
 		}
 		blocked = found
 		f.expected.End()
+		if found.names(f.woken) {
+			f.woken = ""
+		}
+		x.waits.passOn(f)
 		delay, end := policy.next(found, x.clock.now())
 		if end != "" {
 			x.notes.skip(f, policy, found, end)

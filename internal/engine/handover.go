@@ -65,10 +65,27 @@ func (h *handover) released(requests []locking.Request) {
 		return
 	}
 	for _, r := range requests {
-		resource := r.Resource.String()
-		if queue := h.waiting[resource]; len(queue) > 0 {
-			close(queue[0].wake)
-			h.set(resource, queue[1:])
-		}
+		h.wakeFirst(r.Resource.String())
 	}
+}
+
+// wake wakes the first firing that waits for the resource, in its display form.
+func (h *handover) wake(resource string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.wakeFirst(resource)
+}
+
+func (h *handover) wakeFirst(resource string) {
+	if queue := h.waiting[resource]; len(queue) > 0 {
+		close(queue[0].wake)
+		h.set(resource, queue[1:])
+	}
+}
+
+// awaits reports whether a firing waits for the resource, in its display form.
+func (h *handover) awaits(resource string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.waiting[resource]) > 0
 }

@@ -1,11 +1,14 @@
 package engine_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
@@ -60,6 +63,37 @@ func TestFailedAttemptWakesAWaiter(t *testing.T) {
 		began := c.starts([]jobs.Job{waits})
 		if len(began) != 1 {
 			t.Fatal("the waiting firing did not start when the attempt had ended")
+		}
+	})
+}
+
+// A woken firing that needs another table besides leaves the free one to the next.
+func TestWokenFiringPassesTheWakeOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		holder, long := once(t, "holder", 10*time.Second, "a"), once(t, "long", 10*time.Second, "b")
+		long.Handler = "longer"
+		both := once(t, "both", 11*time.Second, "a", "b")
+		next := once(t, "next", 12*time.Second, "a")
+		for _, j := range []*jobs.Job{&both, &next} {
+			j.Reserve = locking.NeverReserve
+			j.Wait = retry.Policy{Elapsed: time.Hour, Delay: 7 * time.Minute,
+				Backoff: retry.Constant}
+		}
+		handlers := append(takes(20*time.Second), jobs.Handle("longer",
+			func(ctx context.Context, _ *jobs.Run, _ struct{}) error {
+				return sleep.For(ctx, 40*time.Second)
+			}))
+		stop := c.start(c.options("a", handlers, holder, long, both, next))
+		time.Sleep(2 * time.Minute)
+		stop()
+		ended := c.runs("holder")[0].FinishedAt
+		began := c.runs("next")[0].StartedAt
+		if began == nil || began.Sub(*ended) > 50*time.Millisecond {
+			t.Errorf("next started at %v, want it at the release of its table at %v", began, ended)
+		}
+		if began := c.runs("both")[0].StartedAt; began == nil {
+			t.Error("the firing that passed the wake on never started")
 		}
 	})
 }

@@ -18,6 +18,19 @@ type advisoryLocks struct {
 	// if memcached cannot be asked: skip the firing instead of leaving it to the store
 	skipUnavailable bool
 	databases       Databases
+	held            *heldLocks
+}
+
+// known returns what blocks the firing as of the last look at the locks, or nil if the firing must
+// try to lock. It sends no request.
+func (l advisoryLocks) known(f *firing, before *refusal) *refusal {
+	if l.locker == nil {
+		return nil
+	}
+	if held := l.held.blocker(f.run.String(), f.entry.requests); held != nil {
+		return refusedBy(held, f, before)
+	}
+	return nil
 }
 
 // take takes the advisory locks, or returns what blocks them. If memcached is not used or does not
@@ -47,19 +60,29 @@ func (l advisoryLocks) tryAll(ctx context.Context, f *firing,
 	if before != nil && before.granted && l.stillHeld(ctx, before.blocker) {
 		return nil, before
 	}
-	owner := locking.Owner{Replica: l.replica, Job: f.entry.Name, Run: f.run.String()}
+	owner, sent := l.owner(f), time.Now()
 	lock, err := l.locker.TryAcquireIn(ctx, f.session.ID, owner, f.entry.requests)
 	var held *locking.HeldError
 	switch {
 	case err == nil:
 		return lock, nil
 	case errors.As(err, &held):
+		l.held.met(held.Resource, held.Holder.Owner, sent)
 		return nil, refusedBy(held, f, before)
 	case l.skipUnavailable:
 		return nil, &refusal{reason: reasons.LocksUnavailable, detail: err.Error()}
 	default:
 		return nil, nil
 	}
+}
+
+// granted notes that the firing holds its locks.
+func (l advisoryLocks) granted(f *firing) {
+	l.held.granted(f.entry.requests, l.owner(f), time.Now())
+}
+
+func (l advisoryLocks) owner(f *firing) locking.Owner {
+	return locking.Owner{Replica: l.replica, Job: f.entry.Name, Run: f.run.String()}
 }
 
 // refusedBy returns the refusal for a held lock, or nil if only the store can decide.

@@ -13,6 +13,7 @@ type pollIntervals struct {
 	sweep time.Duration
 	lists time.Duration // between comparisons with other replicas
 	seal  time.Duration // between searches for unsealed entries of the audit log
+	locks time.Duration // the longest time between looks at a lock for which firings wait
 	// between polls of the control state, so that actions are obeyed within a second without Listen
 	controlState time.Duration
 }
@@ -20,5 +21,5 @@ type pollIntervals struct {
 func defaultIntervals() *pollIntervals {
 	return &pollIntervals{sleep: time.Minute, adopt: time.Second, misfires: 5 * time.Second,
 		sweep: 3 * time.Second, lists: 5 * time.Second,
-		seal: 5 * time.Second, controlState: 750 * time.Millisecond}
+		seal: 5 * time.Second, locks: 100 * time.Millisecond, controlState: 750 * time.Millisecond}
 }

@@ -40,6 +40,11 @@ func (b *refusal) ownJob(f *firing) bool {
 		b.reason != reasons.GroupFull
 }
 
+// names reports whether the blocker has the resource, in its display form.
+func (b *refusal) names(resource string) bool {
+	return b.blocker != nil && b.blocker.Resource == resource
+}
+
 // group reports whether the blocker is the limit of the job's group.
 func (b *refusal) group() bool {
 	if b.blocker == nil {

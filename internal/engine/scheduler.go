@@ -34,6 +34,7 @@ type Scheduler struct {
 	controlState *controlState
 	ranking      *ranking
 	lookout      *lookout
+	heldLocks    *heldLocks
 	dispatcher   *dispatcher
 	upkeep       *upkeep
 	backfills    *backfiller
@@ -90,7 +91,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 func (s *Scheduler) background() []func(context.Context) {
 	serve := []func(context.Context){s.eventBus.run}
 	if locker := s.options.Locker; locker != nil {
-		serve = append(serve, func(ctx context.Context) {
+		serve = append(serve, s.heldLocks.run, func(ctx context.Context) {
 			if err := locker.Run(ctx); err != nil && ctx.Err() == nil {
 				s.log.Error().Err(err).Msg("renewal of advisory locks failed")
 			}

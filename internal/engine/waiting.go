@@ -22,9 +22,9 @@ type waiter struct {
 	handover     *handover
 }
 
-// waitFor waits for the blocker until the next try, or until a run of this replica has released the
-// resource. It records the firing as waiting once the wait
-// is longer than noteAfter. It reports whether the firing goes on, with a worker.
+// waitFor waits for the blocker until the next try, or until the resource is free. It records the
+// firing as waiting once the wait is longer than noteAfter. It reports whether the firing goes on.
+// The firing has no worker then.
 func (w waiter) waitFor(stop context.Context, f *firing, b *refusal, delay time.Duration) bool {
 	start := f.spans.now()
 	waited := w.clock.now().Sub(f.since)
@@ -40,12 +40,37 @@ func (w waiter) waitFor(stop context.Context, f *firing, b *refusal, delay time.
 		wake, leave = w.handover.wait(b.blocker.Resource, f.since)
 		defer leave()
 	}
-	if !idle(stop, f, delay, wake) || !w.takeWorker(stop, f) {
+	goesOn := idle(stop, f, delay, wake)
+	select {
+	case <-wake:
+		f.woken = b.blocker.Resource
+	default:
+	}
+	if !goesOn {
 		w.notes.leave(f, b)
 		return false
 	}
 	f.spans.waited(start, b)
 	return true
+}
+
+// passOn wakes the next firing that waits for the resource for which this one was woken, if this
+// one did not take it.
+func (w waiter) passOn(f *firing) {
+	if f.woken != "" {
+		w.handover.wake(f.woken)
+		f.woken = ""
+	}
+}
+
+// resume takes a worker for a firing that has waited for the blocker, or nil. It reports whether
+// the firing goes on.
+func (w waiter) resume(stop context.Context, f *firing, b *refusal) bool {
+	if f.worker.has || w.takeWorker(stop, f) {
+		return true
+	}
+	w.notes.leave(f, b)
+	return false
 }
 
 // awaitOperator waits while an operator keeps this replica from starting a firing that has passed

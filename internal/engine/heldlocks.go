@@ -1,0 +1,224 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/internal/sleep"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+const (
+	// lookShare is the part of the time for which a lock has been held that passes between two
+	// looks at it. So a released lock is found after a fortieth of this time on average.
+	lookShare   = 20
+	lookMin     = 20 * time.Millisecond
+	lookPause   = 10 * time.Millisecond // between requests
+	lookTimeout = 200 * time.Millisecond
+	lookBackoff = time.Second // after a failed request
+	// lookLate is how late a look may be before firings ask memcached themselves again.
+	lookLate = 50 * time.Millisecond
+)
+
+// heldLocks is what this replica knows of the advisory locks that its firings wait for. It reads
+// all of them with one request, wakes the first waiting firing of a lock that is free, and answers
+// the tries of the others. So the number of waiting firings costs nothing in memcached. It may be
+// used concurrently.
+//
+// It saves requests and time only. A lock that is not known here is tried as without it.
+type heldLocks struct {
+	locker    *locking.Locker // nil without memcached: then no lock is known
+	handover  *handover
+	intervals *pollIntervals
+	log       zerolog.Logger
+
+	mu    sync.Mutex
+	known map[string]*heldLock // by resource, in its display form
+	added chan struct{}        // holds a value when a lock was added
+}
+
+// heldLock is an advisory lock at the last look.
+type heldLock struct {
+	resource locking.Resource
+	holder   locking.Owner
+	since    time.Time // when this replica first met the holder
+	readAt   time.Time // when the last request was sent that showed it
+	next     time.Time // the next look
+}
+
+func newHeldLocks(locker *locking.Locker, h *handover, intervals *pollIntervals,
+	log zerolog.Logger) *heldLocks {
+	return &heldLocks{locker: locker, handover: h, intervals: intervals, log: log,
+		known: map[string]*heldLock{}, added: make(chan struct{}, 1)}
+}
+
+// met notes the holder of an advisory lock, as the answer to a request that was sent at that time.
+func (h *heldLocks) met(resource locking.Resource, holder locking.Owner, sent time.Time) {
+	if holder.Run == "" {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	name := resource.String()
+	lock := h.known[name]
+	switch {
+	case lock == nil:
+		h.known[name] = &heldLock{resource: resource, holder: holder, since: sent, readAt: sent,
+			next: sent.Add(lookMin)}
+		signal(h.added)
+	case lock.readAt.Before(sent):
+		h.update(lock, holder, sent)
+	}
+}
+
+// update notes the holder that a request has shown. The caller has locked mu.
+func (h *heldLocks) update(lock *heldLock, holder locking.Owner, sent time.Time) {
+	if lock.holder.Run != holder.Run {
+		lock.holder, lock.since = holder, sent
+	}
+	lock.readAt = sent
+	lock.next = sent.Add(min(max(sent.Sub(lock.since)/lookShare, lookMin), h.intervals.locks))
+}
+
+// granted notes that a run of this replica holds the requests.
+func (h *heldLocks) granted(requests []locking.Request, holder locking.Owner, at time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.known) == 0 {
+		return
+	}
+	for _, r := range requests {
+		if lock := h.known[r.Resource.String()]; lock != nil {
+			h.update(lock, holder, at)
+		}
+	}
+}
+
+// released forgets the locks of the requests, which this replica has released.
+func (h *heldLocks) released(requests []locking.Request) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.known) == 0 {
+		return
+	}
+	for _, r := range requests {
+		delete(h.known, r.Resource.String())
+	}
+}
+
+// blocker returns a holder of one of the requests as of the last look, or nil if none is known. It
+// leaves out locks of the run itself.
+func (h *heldLocks) blocker(run string, requests []locking.Request) *locking.HeldError {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.known) == 0 {
+		return nil
+	}
+	now := time.Now()
+	for _, r := range requests {
+		lock := h.known[r.Resource.String()]
+		if lock != nil && r.Mode == locking.Exclusive && lock.holder.Run != run &&
+			now.Before(lock.next.Add(lookLate)) {
+			return &locking.HeldError{Resource: lock.resource,
+				Holder: locking.Holder{Owner: lock.holder}}
+		}
+	}
+	return nil
+}
+
+// run looks at the locks until ctx ends.
+func (h *heldLocks) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		due, next := h.due(time.Now())
+		switch {
+		case len(due) > 0 && h.look(ctx, due):
+			_ = sleep.For(ctx, lookPause)
+		case len(due) > 0:
+			_ = sleep.For(ctx, lookBackoff)
+		default:
+			h.wait(ctx, next)
+		}
+	}
+}
+
+// due returns the locks at which to look now, or the time of the next look; zero if no lock is
+// known. It forgets locks for which no firing waits.
+func (h *heldLocks) due(now time.Time) (due []*heldLock, next time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for name, lock := range h.known {
+		switch {
+		case lock.next.After(now):
+			if next.IsZero() || lock.next.Before(next) {
+				next = lock.next
+			}
+		case h.handover.awaits(name):
+			due = append(due, lock)
+		default:
+			delete(h.known, name)
+		}
+	}
+	return due, next
+}
+
+// wait waits until next, or until a lock is added. If next is zero, it waits for the latter.
+func (h *heldLocks) wait(ctx context.Context, next time.Time) {
+	var timeout <-chan time.Time
+	if !next.IsZero() {
+		timer := sleep.Timer(time.Until(next))
+		defer timer.Stop()
+		timeout = timer.C
+	}
+	select {
+	case <-timeout:
+	case <-h.added:
+	case <-ctx.Done():
+	}
+}
+
+// look reads the locks and wakes the first waiting firing of each that is free. It reports whether
+// memcached has answered.
+func (h *heldLocks) look(ctx context.Context, due []*heldLock) bool {
+	resources := make([]locking.Resource, len(due))
+	for i, lock := range due {
+		resources[i] = lock.resource
+	}
+	bounded, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	sent := time.Now()
+	holders, err := h.locker.Inspect(bounded, resources)
+	if err != nil {
+		if ctx.Err() == nil {
+			h.log.Debug().Err(err).Int("locks", len(due)).Msg("look at held locks failed")
+		}
+		return false
+	}
+	for _, name := range h.free(due, holders, sent) {
+		h.handover.wake(name)
+	}
+	return true
+}
+
+// free notes the holders that a look has shown. It forgets the locks without a holder, and returns
+// their names.
+func (h *heldLocks) free(due []*heldLock, holders map[locking.Resource]locking.Holder,
+	sent time.Time) (names []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, lock := range due {
+		name := lock.resource.String()
+		if h.known[name] != lock || lock.readAt.After(sent) {
+			continue // this replica has released or locked it since
+		}
+		if holder, held := holders[lock.resource]; held {
+			h.update(lock, holder.Owner, sent)
+			continue
+		}
+		delete(h.known, name)
+		names = append(names, name)
+	}
+	return names
+}

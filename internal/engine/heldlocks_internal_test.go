@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/locking/memory"
+)
+
+// newTestHeldLocks returns the held locks of a replica, and a request for a table.
+func newTestHeldLocks(t *testing.T) (*heldLocks, []locking.Request) {
+	t.Helper()
+	locker, err := locking.New(memory.New(), locking.Options{Namespace: "test",
+		Lease: time.Hour, Restore: true, Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	orders, err := locking.Table("orders", "public")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newHeldLocks(locker, newHandover(), defaultIntervals(), zerolog.Nop()),
+		[]locking.Request{{Resource: orders, Mode: locking.Exclusive}}
+}
+
+func ownerOf(run string) locking.Owner {
+	return locking.Owner{Replica: "a", Job: "job-" + run, Run: run}
+}
+
+// expectBlocker fails the test unless the run is known to hold the table; "" means that no run is.
+func expectBlocker(t *testing.T, h *heldLocks, requests []locking.Request, want string) {
+	t.Helper()
+	got := ""
+	if held := h.blocker("asking", requests); held != nil {
+		got = held.Holder.Run
+	}
+	if got != want {
+		t.Errorf("known holder %q, want %q", got, want)
+	}
+}
+
+// The answer to a request may come after a run of this replica has taken the lock. It says less
+// than what the replica knows.
+func TestLateAnswerDoesNotReplaceANewerHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, orders := newTestHeldLocks(t)
+		h.met(orders[0].Resource, ownerOf("one"), time.Now())
+		sent := time.Now()
+		time.Sleep(time.Millisecond)
+		h.granted(orders, ownerOf("two"), time.Now())
+		h.met(orders[0].Resource, ownerOf("one"), sent)
+		expectBlocker(t, h, orders, "two")
+		due := []*heldLock{h.known[orders[0].Resource.String()]}
+		if free := h.free(due, nil, sent); len(free) > 0 {
+			t.Errorf("an earlier look found %v free", free)
+		}
+		expectBlocker(t, h, orders, "two")
+		h.released(orders)
+		if free := h.free(due, nil, time.Now()); len(free) > 0 {
+			t.Errorf("a look during the release wakes a second firing for %v", free)
+		}
+		expectBlocker(t, h, orders, "")
+	})
+}
+
+// If looks are late or fail, firings ask memcached themselves.
+func TestOldLookIsNotTrusted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, orders := newTestHeldLocks(t)
+		h.met(orders[0].Resource, ownerOf("one"), time.Now())
+		time.Sleep(lookMin + lookLate - time.Nanosecond)
+		expectBlocker(t, h, orders, "one")
+		time.Sleep(time.Nanosecond)
+		expectBlocker(t, h, orders, "")
+	})
+}
+
+// A run whose advisory lock remained after an attempt asks for it, which finds that it is its own.
+// Shared requests have no advisory lock.
+func TestOwnLockAndSharedRequestsAreNotBlocked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, orders := newTestHeldLocks(t)
+		h.met(orders[0].Resource, ownerOf("asking"), time.Now())
+		expectBlocker(t, h, orders, "")
+		h.met(orders[0].Resource, ownerOf("one"), time.Now().Add(time.Nanosecond))
+		expectBlocker(t, h, orders, "one")
+		orders[0].Mode = locking.Shared
+		expectBlocker(t, h, orders, "")
+	})
+}
+
+// The longer a lock is held, the rarer are the looks. A look wakes the first waiting firing of a
+// free lock, and forgets locks for which no firing waits.
+func TestLooksFollowTheTimeOfTheHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, orders := newTestHeldLocks(t)
+		ctx, stop := context.WithCancel(t.Context())
+		go h.run(ctx)
+		defer synctest.Wait()
+		defer stop()
+		lock, err := h.locker.TryAcquire(ctx, ownerOf("one"), orders)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := orders[0].Resource.String()
+		wake, leave := h.handover.wait(name, time.Now())
+		defer leave()
+		h.met(orders[0].Resource, ownerOf("one"), time.Now())
+		for _, c := range []struct{ held, want time.Duration }{{400 * time.Millisecond, lookMin},
+			{time.Second, 50 * time.Millisecond}, {time.Minute, 100 * time.Millisecond}} {
+			time.Sleep(c.held)
+			synctest.Wait()
+			h.mu.Lock()
+			known := h.known[name]
+			interval := known.next.Sub(known.readAt)
+			h.mu.Unlock()
+			if interval < c.want || interval > c.want+c.want/2 {
+				t.Errorf("a look each %s, want about %s", interval, c.want)
+			}
+		}
+		released := time.Now()
+		if err := lock.Release(ctx); err != nil {
+			t.Fatal(err)
+		}
+		<-wake
+		if took := time.Since(released); took > 100*time.Millisecond {
+			t.Errorf("the release was found after %s", took)
+		}
+		h.met(orders[0].Resource, ownerOf("two"), time.Now())
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if _, known := h.due(time.Now()); !known.IsZero() {
+			t.Error("the replica still looks at a lock for which no firing waits")
+		}
+	})
+}

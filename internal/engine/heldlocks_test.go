@@ -1,0 +1,167 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/internal/engine"
+	"github.com/holdfast-dev/holdfast/internal/test/lockingtest"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/retry"
+)
+
+// countedLocks is a backend that counts the requests for advisory locks of tables.
+type countedLocks struct {
+	*lockWay
+	adds, gets atomic.Int64
+}
+
+func (b *countedLocks) Add(ctx context.Context, key string, value []byte,
+	ttl time.Duration) error {
+	if strings.Contains(key, ":table:") {
+		b.adds.Add(1)
+	}
+	return b.lockWay.Add(ctx, key, value, ttl)
+}
+
+// AddAll implements locking.Backend.
+func (b *countedLocks) AddAll(ctx context.Context, items []locking.Item,
+	ttl time.Duration) []locking.Added {
+	return lockingtest.AddEach(ctx, b, items, ttl)
+}
+
+func (b *countedLocks) Get(ctx context.Context, keys ...string) (map[string][]byte, error) {
+	if strings.Contains(strings.Join(keys, " "), ":table:") {
+		b.gets.Add(1)
+	}
+	return b.lockWay.Get(ctx, keys...)
+}
+
+// countedStarts is a store that counts start requests.
+type countedStarts struct {
+	storage.Store
+	asked atomic.Int64
+}
+
+func (s *countedStarts) Start(ctx context.Context, session uuid.UUID,
+	requests []storage.StartRequest) ([]storage.StartResult, error) {
+	s.asked.Add(int64(len(requests)))
+	return s.Store.Start(ctx, session, requests)
+}
+
+// counted replaces the locker of a replica by one whose requests are counted.
+func (c *cluster) counted(o engine.Options, locks *simulatedLocks) (engine.Options, *countedLocks) {
+	c.t.Helper()
+	backend := &countedLocks{lockWay: &lockWay{locks: locks}}
+	locker, err := locking.New(backend, locking.Options{Namespace: c.store.ClusterID().String(),
+		Lease: 30 * time.Second, Restore: true, Log: zerolog.Nop()})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	o.Locker = locker
+	return o, backend
+}
+
+func newSimulatedLocks() *simulatedLocks {
+	locks := &simulatedLocks{}
+	locks.flush()
+	return locks
+}
+
+// A firing that waits on another replica than the holder starts when the holder releases its table,
+// and not when its next try comes.
+func TestReleaseOnAnotherReplicaWakesAWaiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		holder := once(t, "holder", 10*time.Second, "orders")
+		waits := once(t, "waits", 11*time.Second, "orders")
+		waits.Wait = retry.Policy{Elapsed: time.Hour, Delay: 7 * time.Minute,
+			Backoff: retry.Constant}
+		stop := c.start(c.options("a", takes(20*time.Second), holder))
+		stopOther := c.start(c.options("b", takes(time.Second), waits))
+		time.Sleep(time.Minute)
+		stop()
+		stopOther()
+		began := c.starts([]jobs.Job{holder, waits})
+		if len(began) != 2 || began[1].Job != "waits" {
+			t.Fatalf("runs: %+v, want one of each job", began)
+		}
+		if gap := began[1].StartedAt.Sub(*began[0].FinishedAt); gap > 150*time.Millisecond {
+			t.Errorf("the firing started %s after the release", gap)
+		}
+	})
+}
+
+// Firings that wait for one table cost memcached as much as one of them, however often each tries.
+func TestWaitingFiringsShareOneLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		table := []jobs.Job{once(t, "holder", 10*time.Second, "orders")}
+		for i := range 50 {
+			j := once(t, fmt.Sprint("waits-", i), 11*time.Second, "orders")
+			j.Wait = retry.Policy{Elapsed: time.Hour, Delay: 50 * time.Millisecond,
+				Backoff: retry.Constant}
+			table = append(table, j)
+		}
+		o, backend := c.counted(c.options("a", takes(20*time.Second), table...),
+			newSimulatedLocks())
+		store := &countedStarts{Store: c.store}
+		o.Store = store
+		stop := c.start(o)
+		time.Sleep(15 * time.Second)
+		backend.adds.Store(0)
+		backend.gets.Store(0)
+		store.asked.Store(0)
+		time.Sleep(10 * time.Second) // 200 tries of each
+		adds, gets, asked := backend.adds.Load(), backend.gets.Load(), store.asked.Load()
+		stop()
+		if gets < 50 || gets > 150 || adds > 10 || asked > 10 {
+			t.Errorf("10,000 tries in 10 s cost %d reads of the lock, %d adds and %d requests to "+
+				"the store, want about 100 reads", gets, adds, asked)
+		}
+	})
+}
+
+// memcached loses a lock. The first waiting firing is woken, and the store refuses it. Then the
+// firing waits for its next try.
+func TestLostAdvisoryLockWakesAWaiterOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		holder := once(t, "holder", 10*time.Second, "orders")
+		waits := once(t, "waits", 11*time.Second, "orders")
+		waits.Reserve = locking.NeverReserve
+		waits.Wait = retry.Policy{Elapsed: time.Hour, Delay: 7 * time.Minute,
+			Backoff: retry.Constant}
+		store := &countedStarts{Store: c.store}
+		locks := newSimulatedLocks()
+		o, _ := c.counted(c.options("a", takes(time.Minute), holder), locks)
+		stop := c.start(o)
+		other, _ := c.counted(c.options("b", takes(time.Second), waits), locks)
+		other.Store = store
+		stopOther := c.start(other)
+		time.Sleep(15 * time.Second)
+		store.asked.Store(0)
+		locks.flush()
+		time.Sleep(20 * time.Second)
+		if asked := store.asked.Load(); asked < 1 || asked > 3 {
+			t.Errorf("%d requests to the store within 20 s after the loss, want one or two", asked)
+		}
+		time.Sleep(time.Minute)
+		stop()
+		stopOther()
+		began := c.starts([]jobs.Job{holder, waits})
+		if len(began) == 2 && began[1].StartedAt.Before(*began[0].FinishedAt) {
+			t.Errorf("the runs overlap: %+v", began)
+		}
+	})
+}
