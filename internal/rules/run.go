@@ -122,7 +122,9 @@ func (r *Run) Refuse(p *Contender, blocker jobs.Blocker, q storage.StartRequest,
 	now time.Time) storage.StartResult {
 	since := r.Since(q.WaitSince)
 	r.setBlocker(&blocker, since, now)
-	r.reserve(q.Reserve, now)
+	if p.Resource.Kind() != locking.KindJob {
+		r.reserve(q.Reserve, now)
+	}
 	r.InTurn = p.Resource.Kind() == locking.KindGroup
 	r.WaitSince, r.Reason, r.Detail = since, p.Reason(), ""
 	reply := blocker

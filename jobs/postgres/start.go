@@ -133,7 +133,9 @@ WITH RECURSIVE alive AS MATERIALIZED (` + sessionLives + `
         WHERE r.id = g.run AND r.id = ANY(ARRAY(SELECT run FROM granted))
 ), new_waits AS (
     INSERT INTO holdfast.waits AS o (run, session, since, reserved_until, in_turn)
-    SELECT b.run, $1, b.since, ` + reservedUntil + `, starts_with(b.resource, 'group:')
+    SELECT b.run, $1, b.since, CASE WHEN starts_with(b.resource, 'job:')
+        THEN coalesce(m.reserved_until, '-infinity') ELSE ` + reservedUntil + ` END,
+        starts_with(b.resource, 'group:')
         FROM blocked b JOIN mine m USING (run)
     ON CONFLICT (run) DO UPDATE SET reserved_until = excluded.reserved_until,
         in_turn = excluded.in_turn

@@ -58,7 +58,8 @@ type StartRequest struct {
 	// when the firing began to wait, by cluster time; decides which waiter is older
 	WaitSince time.Time
 	// Reserve is how long younger waiters cannot pass the run if it must wait: see locking.Reserve.
-	// Waiters for the same job or the same group never pass it.
+	// Waiters for the same job or the same group never pass it. A wait for a run of its own job
+	// begins no reservation.
 	Reserve time.Duration
 }
 

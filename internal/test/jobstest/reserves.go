@@ -98,6 +98,22 @@ var reserveRules = []rule{
 		c.blocked(s, third, reasons.OlderWaiter, second)
 		c.granted(s, second)
 	}},
+	{"a wait for an earlier run of the job does not keep other jobs out", func(c *check) {
+		s := c.session("one")
+		first, second := request("a", 1, ownName("a"), table("s/t")),
+			request("a", 2, ownName("a"), table("s/t"))
+		other, third := request("b", 3, table("s/t")), request("c", 4, table("s/t"))
+		second.Reserve = reserve
+		token := c.granted(s, first)
+		c.blocked(s, second, reasons.Overlap, first)
+		equal(c, "reserved", c.start(s, second)[0].Reserved, 0)
+		c.finished(first, token, jobs.Succeeded)
+		token = c.granted(s, other)
+		c.blocked(s, second, reasons.LockHeld, other)
+		c.finished(other, token, jobs.Succeeded)
+		c.blocked(s, third, reasons.OlderWaiter, second)
+		c.granted(s, second)
+	}},
 	{"a waiter for a slot of a group is not passed", func(c *check) {
 		s := c.session("one")
 		first, second, third := request("a", 1, turn("g", 1)), request("b", 2, turn("g", 1)),
