@@ -136,19 +136,24 @@ func (s *Store) commitAction(ctx context.Context, d *actionTx, a storage.Action,
 	if err := s.queueAudit(d, a, action, target, outcome); err != nil {
 		return err
 	}
-	d.last.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
+	queueCommit(&d.last)
+	s.queueNotify(&d.last, action)
+	return d.SendBatch(ctx, &d.last).Close()
+}
+
+// queueCommit adds the commit of a transaction that b or an earlier request has begun.
+func queueCommit(b *pgx.Batch) {
+	b.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
 		if tag.String() != "COMMIT" {
 			return pgx.ErrTxCommitRollback
 		}
 		return nil
 	})
-	// From its commit until the disk has written that, a transaction that notifies has a lock of
-	// the whole server. So the notification is a transaction of its own, which writes nothing.
-	s.queueNotify(&d.last, action)
-	return d.SendBatch(ctx, &d.last).Close()
 }
 
-// queueNotify adds the notification of the action.
+// queueNotify adds the notification of the action. From its commit until the disk has written that,
+// a transaction that notifies has a lock of the whole server. So the notification should be a
+// transaction of its own, which writes nothing.
 func (s *Store) queueNotify(b *pgx.Batch, action string) {
 	b.Queue(notify, s.channel(), action)
 }

@@ -112,6 +112,11 @@
 // of the first one. An action that adds, changes or removes a job then takes such a lock on all
 // added jobs. Each action locks the row of meta last, in the round trip that commits.
 //
+// Concurrent triggers of one [Store] share a transaction of one round trip (triggerRuns). This
+// transaction only inserts rows. It inserts runs in the byte order of job, key and actor. It leaves
+// out a trigger that it cannot accept, and fails as a whole if it waits too long for a key. Each of
+// these triggers is then an action of its own, which may wait for the key.
+//
 // A start checks each firing for a pause or a drain once, in the statement that inserts or locks
 // it. A removed job has a negative version, which is active on no replica. Replicas are notified on
 // a channel. No guarantee depends on that.

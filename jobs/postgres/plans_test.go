@@ -59,6 +59,8 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"runsBetween", beginPipeline, runsBetween},
 		{"moveCursors", beginPipeline, moveCursors},
 		{"readClaim", planInJob, readClaim}, {"endOwnRun", planInJob, endOwnRun},
+		{"lockedByJobs", planByHash, lockedByJobs}, {"triggerRuns", planByHash, triggerRuns},
+		{"findBlockers", planByHash, findBlockers},
 		{"holdLiving", planByHash, holdLiving}, {"refuse", planByHash, refuse},
 		{"lockWaits", planByHash, lockWaits},
 		{"lockWantedAlone", planRefused + planByHash, lockWantedAlone},

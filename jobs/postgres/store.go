@@ -56,6 +56,7 @@ type Store struct {
 	// see disconnectedFor
 	disconnectedFor time.Duration
 	races           startRaces
+	triggers        *triggerBatcher
 }
 
 var (
@@ -74,6 +75,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{schema: schema, log: o.Log, listenTimeout: answerTimeout, lockTimeout: "1s",
 		pinnedAfter: pinnedAfter, disconnectedFor: disconnectedFor}
+	s.triggers = newTriggerBatcher(s)
 	if o.Pool != nil {
 		err = s.borrow(ctx, o)
 	} else {

@@ -43,8 +43,9 @@ func openTraced(t *testing.T, url string, connections int32, tracer pgx.QueryTra
 	}
 	t.Cleanup(pool.Close)
 	own := &dbPool{Pool: pool, schema: DefaultSchema}
-	return &Store{schema: DefaultSchema, pool: own, views: own,
-		log: zerolog.Nop(), lockTimeout: "1s"}
+	s := &Store{schema: DefaultSchema, pool: own, views: own, log: zerolog.Nop(), lockTimeout: "1s"}
+	s.triggers = newTriggerBatcher(s)
+	return s
 }
 
 // openProxied opens store a through a proxy that can drop replies.

@@ -32,12 +32,16 @@ const (
 		coalesce((SELECT r.params FROM holdfast.runs r WHERE r.id = $1), '{}')
 			= coalesce($2::jsonb, '{}')`
 
-	pauseOfJob = `SELECT` + pauseColumns + ` FROM holdfast.pauses
-WHERE resumed_at IS NULL AND (kind, name) IN (('all', ''), ('job', $1), ('group', nullif(coalesce(
-    (SELECT d.job_group FROM holdfast.jobs j
-        JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version WHERE j.name = $1),
-    (SELECT s.spec ->> 'group' FROM holdfast.specs s WHERE s.job = $1)), '')))
+	pauseOfJob = `SELECT` + pauseColumns + ` FROM holdfast.pauses,
+    (SELECT $1::text AS job) q WHERE resumed_at IS NULL AND ` + pausesTriggers + `
 ORDER BY kind DESC LIMIT 1`
+
+	// pausesTriggers is whether a pause of that kind and name covers q.job. The group of an added
+	// job that no replica has registered yet is in its spec.
+	pausesTriggers = `(kind, name) IN (('all', ''), ('job', q.job), ('group', nullif(coalesce(
+    (SELECT d.job_group FROM holdfast.definitions d WHERE d.job = q.job COLLATE "C"
+        AND d.version = (SELECT j.version FROM holdfast.jobs j WHERE j.name = q.job COLLATE "C")),
+    (SELECT s.spec ->> 'group' FROM holdfast.specs s WHERE s.job = q.job COLLATE "C")), '')))`
 
 	// A triggered run has its position in its job from the beginning, so that no later triggered
 	// run overtakes it. The position of a run for a later time counts from that time, so it blocks
@@ -62,14 +66,16 @@ INSERT INTO holdfast.waits (run, since, triggered) SELECT id, since, true FROM n
 	lockTriggers = `SELECT pg_advisory_xact_lock(hashtextextended('holdfast trigger ' || $1 || ' '
 		|| $2, 0))`
 
-	lockedByJob = `
-SELECT d.resources, d.may_overlap FROM holdfast.jobs j
-    JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version
-WHERE j.name = $1`
+	lockedByJobs = `
+SELECT j.name, d.resources, d.may_overlap FROM holdfast.jobs j
+CROSS JOIN LATERAL (SELECT d.resources, d.may_overlap FROM holdfast.definitions d
+    WHERE d.job = j.name AND d.version = j.version OFFSET 0) d
+WHERE j.name = ANY($1)`
 
-	// findBlocker finds, without a lock, what would refuse a waiting run or a new one.
-	findBlocker = asked + `, ` + roots + `
-SELECT ` + refusalReason + `, ` + storedBlocker + ` FROM blocked b`
+	// findBlockers finds, without a lock, what would refuse waiting runs or new ones. It finds
+	// nothing for a run that has a claim.
+	findBlockers = asked + `, ` + roots + `
+SELECT b.run, ` + refusalReason + `, ` + storedBlocker + ` FROM blocked b`
 )
 
 // Trigger implements storage.Actions.
@@ -80,6 +86,11 @@ func (s *Store) Trigger(ctx context.Context, a storage.Action,
 		return answer, err
 	}
 	r.Key, a.Key = cmp.Or(r.Key, uuid.NewString()), ""
+	if !r.AtOnce() {
+		if answer, done, err := s.triggerWithOthers(ctx, a, r); done {
+			return answer, err
+		}
+	}
 	err := s.action(ctx, a, triggerAction, "job "+r.Job, nil,
 		func(ctx context.Context, d *actionTx) (err error) {
 			var now time.Time
@@ -206,7 +217,15 @@ func (s *Store) lookBeforeTrigger(ctx context.Context, d *actionTx, a storage.Ac
 		pauses, err = pgx.CollectRows(rows, scanPause)
 		return err
 	})
-	b.Queue(lockedByJob, r.Job).Query(d.readDefinition(r.Job))
+	d.definition = storage.Definition{Name: r.Job} // if no replica has registered the job yet
+	b.Queue(lockedByJobs, []string{r.Job}).Query(func(rows pgx.Rows) error {
+		var l lockedByJob
+		_, err := pgx.ForEachRow(rows, l.fields(), func() (err error) {
+			d.definition, err = l.definition()
+			return err
+		})
+		return err
+	})
 	if err := d.SendBatch(ctx, b).Close(); err != nil || exists {
 		return exists, err
 	}
@@ -233,19 +252,19 @@ func (s *Store) lookBeforeTrigger(ctx context.Context, d *actionTx, a storage.Ac
 	return false, &storage.BusyError{Job: r.Job, Blocker: *blocker}
 }
 
-// readDefinition reads what a run of the job's active definition locks. If no replica has
-// registered the job yet, only its own name is known.
-func (d *actionTx) readDefinition(job string) func(pgx.Rows) error {
-	return func(rows pgx.Rows) error {
-		d.definition = storage.Definition{Name: job}
-		var resources []byte
-		_, err := pgx.ForEachRow(rows, []any{&resources, &d.definition.MayOverlap},
-			func() (err error) {
-				d.definition.Resources, err = parseRequests(resources)
-				return err
-			})
-		return err
-	}
+// lockedByJob is a row of lockedByJobs.
+type lockedByJob struct {
+	job, resources string
+	mayOverlap     bool
+}
+
+func (l *lockedByJob) fields() []any { return []any{&l.job, &l.resources, &l.mayOverlap} }
+
+// definition returns the job's active definition, as far as it decides what a run locks.
+func (l *lockedByJob) definition() (d storage.Definition, err error) {
+	d.Name, d.MayOverlap = l.job, l.mayOverlap
+	d.Resources, err = parseRequests([]byte(l.resources))
+	return d, err
 }
 
 // queueBlocker adds a query to b that sets blocker to what blocks a run of the definition, if
@@ -256,22 +275,31 @@ func queueBlocker(b *pgx.Batch, definition storage.Definition, run uuid.UUID,
 	if err != nil {
 		return err
 	}
-	ids := []rawID{run}
-	columns := append([]any{uuid.Nil, ids, []*string{nil}, []bool{false}},
-		probeColumns(ids, [][]locking.Request{wants})...)
-	b.Queue(findBlocker, append(columns, []time.Duration{0})...).Query(func(rows pgx.Rows) error {
-		var reason jobs.Reason
-		var stored []byte
-		_, err := pgx.ForEachRow(rows, []any{&reason, &stored}, func() error {
-			found, err := parseBlocker(stored)
-			if err == nil {
-				*blocker = &storage.RunBlocker{Blocker: *found, Reason: reason}
-			}
+	queueBlockers(b, []rawID{run}, [][]locking.Request{wants},
+		func(_ uuid.UUID, found *storage.RunBlocker) { *blocker = found })
+	return nil
+}
+
+// queueBlockers adds a query to b that calls found with each of the runs that something blocks.
+func queueBlockers(b *pgx.Batch, runs []rawID, wants [][]locking.Request,
+	found func(run uuid.UUID, blocker *storage.RunBlocker)) {
+	n := len(runs)
+	columns := append([]any{uuid.Nil, runs, make([]*string, n), make([]bool, n)},
+		probeColumns(runs, wants)...)
+	b.Queue(findBlockers, append(columns, make([]time.Duration, n))...).
+		Query(func(rows pgx.Rows) error {
+			var run uuid.UUID
+			var reason jobs.Reason
+			var stored []byte
+			_, err := pgx.ForEachRow(rows, []any{&run, &reason, &stored}, func() error {
+				blocker, err := parseBlocker(stored)
+				if err == nil {
+					found(run, &storage.RunBlocker{Blocker: *blocker, Reason: reason})
+				}
+				return err
+			})
 			return err
 		})
-		return err
-	})
-	return nil
 }
 
 func paramsOrNull(r storage.TriggerRequest) *string {

@@ -1,8 +1,11 @@
 package jobstest
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -126,12 +129,138 @@ var triggerRules = []rule{
 		c.adopts(s, second)
 		c.granted(s, second)
 	}},
+	{"each of many concurrent triggers has a result of its own", triggerConcurrently},
 	{"a trigger of an unknown job is refused", func(c *check) {
 		if _, err := c.trigger("unknown", "k"); !errors.Is(err, storage.ErrNotFound) {
 			c.Errorf("trigger of an unknown job: %v, want ErrNotFound", err)
 		}
 		equal(c, "runs", len(c.runs(storage.RunFilter{})), 0)
 	}},
+}
+
+// triggerConcurrently triggers in many ways at the same time, so that a store may share its
+// transactions among them.
+func triggerConcurrently(c *check) {
+	c.defined("h", map[string][]locking.Request{"a": nil, "b": {table("s")}, "paused": nil})
+	_, err := c.Store.Pause(c.ctx, action, storage.Target{Kind: storage.TargetJob, Name: "paused"})
+	c.must(err)
+	holder := request("holder", 1, table("s"))
+	c.granted(c.session("one"), holder)
+	at := c.now().Add(time.Hour).UTC().Truncate(time.Microsecond)
+	const each = 8
+	kinds := map[string]storage.TriggerRequest{
+		"a":       {Job: "a"},
+		"same":    {Job: "a", Key: "same"},
+		"params":  {Job: "a", Params: json.RawMessage(`{"x":1}`)},
+		"at":      {Job: "a", At: at},
+		"delay":   {Job: "a", Delay: time.Hour},
+		"limit":   {Job: "a", Wait: new(time.Minute)},
+		"held":    {Job: "b"},
+		"paused":  {Job: "paused"},
+		"even":    {Job: "paused", EvenPaused: true},
+		"unknown": {Job: "unknown"},
+	}
+	type result struct {
+		storage.Triggered
+		err error
+	}
+	results := map[string][]result{}
+	var all sync.WaitGroup
+	for kind, r := range kinds {
+		got := make([]result, each)
+		results[kind] = got
+		for i := range each {
+			store := []storage.Store{c.Store, c.Second()}[i%2]
+			all.Go(func() {
+				got[i].Triggered, got[i].err = store.Trigger(c.ctx, storage.Action{Actor: "ann",
+					Via: "api", Reason: kind}, r)
+			})
+		}
+	}
+	all.Wait()
+	ids := map[uuid.UUID]bool{}
+	created := map[string]int{}
+	for kind, got := range results {
+		for _, r := range got {
+			switch kind {
+			case "paused":
+				c.refused(kind, r.err, storage.ErrPaused)
+				continue
+			case "unknown":
+				c.refused(kind, r.err, storage.ErrNotFound)
+				continue
+			}
+			c.must(r.err)
+			ids[r.ID] = true
+			if r.Created {
+				created[kind]++
+			}
+			c.triggeredAs(kind, kinds[kind], r.Triggered)
+		}
+	}
+	for kind := range kinds {
+		want := map[string]int{"same": 1, "paused": 0, "unknown": 0}
+		n, special := want[kind]
+		if !special {
+			n = each
+		}
+		equal(c, "runs created for "+kind, created[kind], n)
+		equal(c, "audit entries for "+kind, c.auditedFor(kind, ids), n)
+	}
+	equal(c, "runs", len(c.runs(storage.RunFilter{Job: "a"})), 5*each+1)
+	for _, r := range results["held"] {
+		if b := r.WaitsFor; b == nil || b.Reason != reasons.LockHeld || b.Holder.Job != "holder" {
+			c.Errorf("a held run waits for %+v", b)
+		}
+	}
+}
+
+// triggeredAs checks that the answer to a trigger, and the stored run, are as requested.
+func (c *check) triggeredAs(kind string, r storage.TriggerRequest, got storage.Triggered) {
+	c.Helper()
+	run := got.Record
+	stored, err := c.Second().Run(c.ctx, run.ID)
+	c.must(err)
+	c.same(stored, run)
+	scheduledAt, since := r.Begin(run.CreatedAt)
+	limited := r.StartBy(since)
+	if run.Job != r.Job || run.State != jobs.Waiting || run.Reason != reasons.Triggered ||
+		run.Detail != "triggered by ann: "+kind || run.KeyActor != "ann" || run.Key == "" ||
+		!run.ScheduledAt.Equal(scheduledAt) || !run.WaitSince.Equal(since) ||
+		!storage.SameParams(run.Params, r.Params) || (run.StartBy == nil) != (limited == nil) ||
+		limited != nil && !run.StartBy.Equal(*limited) {
+		c.Errorf("%s: triggered %+v", kind, run)
+	}
+	if r.Later() && got.WaitsFor != nil {
+		c.Errorf("%s: a run for a later time waits for %+v", kind, got.WaitsFor)
+	}
+}
+
+// auditedFor returns the number of entries with the reason. Each must be about one of the runs.
+func (c *check) auditedFor(reason string, runs map[uuid.UUID]bool) int {
+	c.Helper()
+	n := 0
+	for _, l := range c.audit(storage.AuditFilter{Action: "trigger", Limit: storage.MaxBatch}) {
+		if l.Reason != reason {
+			continue
+		}
+		n++
+		var detail struct {
+			Run         uuid.UUID  `json:"run"`
+			Key         string     `json:"key"`
+			ScheduledAt *time.Time `json:"scheduled_at"`
+		}
+		c.must(json.Unmarshal(l.Detail, &detail))
+		run, err := c.Store.Run(c.ctx, detail.Run)
+		c.must(err)
+		later := reason == "at" || reason == "delay"
+		if !runs[run.ID] || run.Key != detail.Key || l.Actor != "ann" || l.Via != "api" ||
+			l.Target != "job "+run.Job || (detail.ScheduledAt != nil) != later ||
+			later && !detail.ScheduledAt.Equal(run.ScheduledAt) {
+			c.Errorf("the entry %+v with detail %s is about run %+v", l, l.Detail, run)
+		}
+	}
+	return n
 }
 
 var revokeRules = []rule{
