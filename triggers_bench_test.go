@@ -28,11 +28,13 @@ func BenchmarkTriggers(b *testing.B) {
 			c.steadily(b, 200, 10*time.Second)
 		}
 	})
-	b.Run("callers=16", func(b *testing.B) {
-		for b.Loop() {
-			c.atOnce(b, 16, 4000)
-		}
-	})
+	for _, callers := range []int{16, 128} {
+		b.Run(fmt.Sprint("callers=", callers), func(b *testing.B) {
+			for b.Loop() {
+				c.atOnce(b, callers, 4096)
+			}
+		})
+	}
 }
 
 // triggerCluster is three replicas with a job that only runs when it is triggered.

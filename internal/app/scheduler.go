@@ -15,7 +15,8 @@ func (r *Replica) openScheduler(_ context.Context, config *configs.Config) (err 
 	var scheduler *engine.Scheduler // operations may be used after Close, without r.scheduler
 	configured := func(name string) (jobs.Job, bool) { return scheduler.Configured(name) }
 	publish := func(run storage.Record) { scheduler.PublishCancelled(run) }
-	r.operations = NewOperations(specs, configured, r.timed, r.store.Outbox, r.locker,
+	control := startingTriggers{r.timed, func() *engine.Scheduler { return scheduler }}
+	r.operations = NewOperations(specs, configured, control, r.store.Outbox, r.locker,
 		config.Replica.Name, publish, r.log)
 	if scheduler, err = engine.New(r.schedulerOptions(config, table, specs)); err != nil {
 		return err
@@ -23,6 +24,18 @@ func (r *Replica) openScheduler(_ context.Context, config *configs.Config) (err 
 	r.scheduler = scheduler
 	r.metrics.Expect(table)
 	return r.addSources()
+}
+
+// startingTriggers is a store whose triggers start on this replica if it has a free worker.
+type startingTriggers struct {
+	Control
+	scheduler func() *engine.Scheduler
+}
+
+// Trigger implements storage.Actions.
+func (c startingTriggers) Trigger(ctx context.Context, a storage.Action,
+	r storage.TriggerRequest) (storage.Triggered, error) {
+	return c.scheduler().Trigger(ctx, a, r)
 }
 
 // Scheduler returns the scheduler of an open replica, for package holdfasttest.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,6 +27,7 @@ type adopter struct {
 	active       *active
 	ready        *ready
 	log          zerolog.Logger
+	left         atomic.Bool // the last adoption may have left runs, because it had no room
 }
 
 // adopt adopts waiting runs that no live replica has: triggered, recovered, late, or left by
@@ -33,6 +35,7 @@ type adopter struct {
 // this replica that it does not track: a reply of the store was lost, or a note failed. It reports
 // whether there may be more of them, because it had no room.
 func (a *adopter) adopt(ctx context.Context, session *liveSession) (more bool) {
+	defer func() { a.left.Store(more) }()
 	wanted := storage.Adoption{Limit: a.room(), Late: a.ready.lateRoom()}
 	if wanted.Limit == 0 {
 		return true
@@ -68,20 +71,24 @@ func (a *adopter) adopt(ctx context.Context, session *liveSession) (more bool) {
 		if !found {
 			continue // the store returns runs of wanted.Jobs only
 		}
-		e := entries[i]
-		a.log.Info().Str("job", r.Job).Stringer("run", r.ID).Time("scheduled_at", r.ScheduledAt).
-			Str("reason", string(r.Reason)).Msg("waiting run adopted")
-		a.ready.push(pending{
-			entry: e, Firing: storage.Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key,
-				KeyActor: r.KeyActor, Recovery: r.Recovery},
-			adopted: r.ID, adoptedBy: session.ID, attempt: max(r.Attempt, 1), late: a.late(e, r),
-			backfill: r.Backfill,
-			since:    a.clock.now(), queued: r.WaitSince,
-			blockerText: r.BlockerText(), triggerParams: r.Params, triggerLimit: r.StartBy,
-			done: a.active.track(r.ID),
-		})
+		a.begin(entries[i], session, r, a.active.track(r.ID))
 	}
 	return more
+}
+
+// begin queues an adopted run, which is tracked until done is called.
+func (a *adopter) begin(e *entry, session *liveSession, r storage.Record, done func()) {
+	a.log.Info().Str("job", r.Job).Stringer("run", r.ID).Time("scheduled_at", r.ScheduledAt).
+		Str("reason", string(r.Reason)).Msg("waiting run adopted")
+	a.ready.push(pending{
+		entry: e, Firing: storage.Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key,
+			KeyActor: r.KeyActor, Recovery: r.Recovery},
+		adopted: r.ID, adoptedBy: session.ID, attempt: max(r.Attempt, 1), late: a.late(e, r),
+		backfill: r.Backfill,
+		since:    a.clock.now(), queued: r.WaitSince,
+		blockerText: r.BlockerText(), triggerParams: r.Params, triggerLimit: r.StartBy,
+		done: done,
+	})
 }
 
 // adoptable returns the jobs whose runs this replica may adopt, by name. It leaves out jobs whose

@@ -49,6 +49,8 @@ func New(o Options) (*Scheduler, error) {
 	s.drift = newDrift(o.Store, o.Replica, o.LockServers, table.hash, clock.now, log)
 	s.drift.compared = s.rank
 	s.upkeep = s.newUpkeep()
+	s.triggers = &triggers{store: o.Store, keeper: s.keeper, adopter: s.upkeep.adopter,
+		stopping: s.stopping}
 	return s, nil
 }
 

@@ -39,6 +39,7 @@ type Scheduler struct {
 	upkeep       *upkeep
 	backfills    *backfiller
 	wakes        *wakes
+	triggers     *triggers
 	retention    *retention
 	drift        *drift
 	sealer       *sealer

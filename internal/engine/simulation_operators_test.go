@@ -166,7 +166,8 @@ func (o *people) trigger() {
 	sent := o.c.now()
 	var record storage.Triggered
 	err := o.ask(func(ctx context.Context) (err error) {
-		record, err = o.control.Trigger(ctx, storage.Action{Actor: "somebody", Via: "go"}, request)
+		record, err = o.triggerer().Trigger(ctx, storage.Action{Actor: "somebody", Via: "go"},
+			request)
 		return err
 	})
 	switch {
@@ -177,6 +178,20 @@ func (o *people) trigger() {
 		!errors.Is(err, storage.ErrConflict):
 		o.c.t.Errorf("trigger of %s: %v", request.Job, err)
 	}
+}
+
+// triggerer returns a replica that may start the run itself, or the connection of the operators.
+// Plants are in that connection.
+func (o *people) triggerer() interface {
+	Trigger(context.Context, storage.Action, storage.TriggerRequest) (storage.Triggered, error)
+} {
+	if o.c.how.plant != nil || o.random.IntN(4) == 0 {
+		return o.control
+	}
+	if l := o.c.hosts[o.random.IntN(len(o.c.hosts))].shown.Load(); l != nil {
+		return l.is
+	}
+	return o.control
 }
 
 // anyJob returns a job of the newest table or one that may have been added.

@@ -23,8 +23,15 @@ type Store interface {
 	runReader
 	replicaReader
 	auditSealer
+	triggerStore
 	// ClusterID returns the id of the cluster: see storage.Store.
 	ClusterID() uuid.UUID
+}
+
+// triggerStore adds runs of triggers.
+type triggerStore interface {
+	Trigger(ctx context.Context, a storage.Action,
+		r storage.TriggerRequest) (storage.Triggered, error)
 }
 
 // auditSealer adds links to the audit log.

@@ -49,13 +49,17 @@ func NewMisfired(m storage.Misfired, now time.Time) Run {
 	return r
 }
 
-// NewTriggered returns the run of a trigger.
-func NewTriggered(a storage.Action, q storage.TriggerRequest, now time.Time) Run {
+// NewTriggered returns the run of a trigger. replica is that of q.Adopter, or "" if this session
+// cannot adopt runs.
+func NewTriggered(a storage.Action, q storage.TriggerRequest, replica string, now time.Time) Run {
 	scheduledAt, since := q.Begin(now)
-	r := NewRun(uuid.New(), storage.Firing{Job: q.Job, ScheduledAt: scheduledAt, Key: q.Key,
+	r := NewRun(q.RunID(), storage.Firing{Job: q.Job, ScheduledAt: scheduledAt, Key: q.Key,
 		KeyActor: a.Actor}, now)
 	r.WaitSince, r.StartBy, r.Params = since, q.StartBy(since), q.Params
 	r.Reason, r.Detail = reasons.Triggered, a.By("triggered")
+	if replica != "" && !since.After(now) {
+		r.Session, r.Replica = q.Adopter, replica
+	}
 	return r
 }
 

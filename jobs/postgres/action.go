@@ -46,6 +46,7 @@ type actionTx struct {
 	detail       any  // of its entry in the audit log
 	controlState bool // it changes the control state of replicas
 	silent       bool // it did nothing, and has no entry
+	unannounced  bool // it concerns no other replica
 	// of the triggered job, as far as it decides what a run locks
 	definition storage.Definition
 	// statements to send with the commit, because other transactions wait for the rows they lock
@@ -137,7 +138,9 @@ func (s *Store) commitAction(ctx context.Context, d *actionTx, a storage.Action,
 		return err
 	}
 	queueCommit(&d.last)
-	s.queueNotify(&d.last, action)
+	if !d.unannounced {
+		s.queueNotify(&d.last, action)
+	}
 	return d.SendBatch(ctx, &d.last).Close()
 }
 

@@ -43,8 +43,7 @@ WITH ` + pausedJobs + `, free AS MATERIALIZED (
         ORDER BY w.since OFFSET 0) w LEFT JOIN holdfast.sessions s ON s.id = w.session
     CROSS JOIN LATERAL (SELECT r.job, r.scheduled_at, r.key, r.recovery, r.attempt, r.backfill
         FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
-    WHERE (w.session IS NULL OR s.ended_at IS NOT NULL)
-        AND w.run NOT IN (SELECT unnest($3::uuid[]))
+    WHERE ` + isFree + ` AND w.run NOT IN (SELECT unnest($3::uuid[]))
 ), asked AS MATERIALIZED (
     SELECT jsonb_object_agg(a.job, jsonb_build_array(a.ahead, a.threshold)) AS jobs
     FROM unnest($2::text[], $5::interval[], $6::interval[]) AS a (job, ahead, threshold)
@@ -91,7 +90,13 @@ RETURNING` + recordColumns + `, '', NULL::text`
         ELSE ` + backfillAhead + ` END AS ahead, (j.limits ->> 1)::interval AS threshold) a
     JOIN holdfast.waits w ON w.run = r.run
     LEFT JOIN holdfast.sessions s ON s.id = w.session
-    WHERE (w.session IS NULL OR s.ended_at IS NOT NULL) AND j.limits IS NOT NULL AND ` + notHeldBack
+    WHERE ` + isFree + ` AND j.limits IS NOT NULL AND ` + notHeldBack
+
+	// isFree is whether any session may adopt the run r with the wait w and the session s. A drain
+	// frees the waiting runs of its session, except one that a concurrent transaction adds or
+	// adopts. The first condition needs no row of r.
+	isFree    = mayBeFree + ` AND (w.session IS NULL OR s.ended_at IS NOT NULL OR r.attempt <= 1)`
+	mayBeFree = `(w.session IS NULL OR s.ended_at IS NOT NULL OR s.draining)`
 
 	// adoptableJobs reads the jobs of the runs that adoptRuns and ownRuns may return. Most of the
 	// time there are none, and then the names of all jobs need not be sent.
@@ -99,7 +104,7 @@ RETURNING` + recordColumns + `, '', NULL::text`
 SELECT DISTINCT r.job FROM (
     SELECT w.run FROM (SELECT * FROM holdfast.waits w WHERE w.since <= (SELECT clock_timestamp())
         ORDER BY w.since OFFSET 0) w LEFT JOIN holdfast.sessions s ON s.id = w.session
-    WHERE w.session IS NULL OR s.ended_at IS NOT NULL
+    WHERE ` + mayBeFree + `
   UNION ALL
     SELECT w.run FROM holdfast.waits w WHERE w.session = $1) w
 CROSS JOIN LATERAL (SELECT r.job FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r

@@ -117,6 +117,12 @@
 // out a trigger that it cannot accept, and fails as a whole if it waits too long for a key. Each of
 // these triggers is then an action of its own, which may wait for the key.
 //
+// A trigger can name a session that adopts its run (Adopter). The statement that inserts the run
+// assigns it to this session, if the session is live and not draining. It does not lock the
+// session. If the session ends or is drained before the commit, an adoption finds the run: it also
+// takes runs that have not started from draining sessions. Other replicas are not notified of such
+// a run.
+//
 // A start checks each firing for a pause or a drain once, in the statement that inserts or locks
 // it. A removed job has a negative version, which is active on no replica. Replicas are notified on
 // a channel. No guarantee depends on that.

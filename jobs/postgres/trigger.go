@@ -49,17 +49,25 @@ ORDER BY kind DESC LIMIT 1`
 	triggerRun = `
 WITH new AS (
     INSERT INTO holdfast.runs (id, job, scheduled_at, key, state, created_at, reason, detail,
-        params, start_by, key_actor)
+        params, start_by, key_actor, session, replica)
     SELECT $1, $2, begin, $3, 'waiting', t, 'triggered', $4, $5, greatest(begin, t) + $6::interval,
-        $7
-        FROM date_trunc('microseconds', clock_timestamp()) t,
-            coalesce($8::timestamptz, t + $9::interval) begin
-    ON CONFLICT DO NOTHING RETURNING id, job, greatest(scheduled_at, created_at) AS since
+        $7, a.id, coalesce(a.replica, '')
+        FROM date_trunc('microseconds', clock_timestamp()) t
+        CROSS JOIN coalesce($8::timestamptz, t + $9::interval) begin
+        LEFT JOIN LATERAL (SELECT * FROM (SELECT $10::uuid AS adopter) q
+            CROSS JOIN LATERAL (` + adopterOfTrigger + `) s) a ON begin <= t
+    ON CONFLICT DO NOTHING RETURNING id, job, session, greatest(scheduled_at, created_at) AS since
 ), place AS (
     INSERT INTO holdfast.wants (resource, since, run, mode, slots)
         SELECT 'job:' || job, since, id, 'exclusive', 0 FROM new
 )
-INSERT INTO holdfast.waits (run, since, triggered) SELECT id, since, true FROM new`
+INSERT INTO holdfast.waits (run, session, since, triggered)
+    SELECT id, session, since, true FROM new`
+
+	// adopterOfTrigger returns the session q.adopter if it can adopt runs. If it ends or is drained
+	// meanwhile, other sessions can adopt the run.
+	adopterOfTrigger = `SELECT s.id, s.replica FROM holdfast.sessions s WHERE s.id = q.adopter
+    AND s.ended_at IS NULL AND s.expires_at > clock_timestamp() AND NOT s.draining OFFSET 0`
 
 	// lockTriggers excludes other triggers of the job that must be refused if something blocks
 	// them. The second of two concurrent triggers finds the run of the first.
@@ -97,6 +105,7 @@ func (s *Store) Trigger(ctx context.Context, a storage.Action,
 			if answer, now, err = s.triggered(ctx, d, a, r); err != nil {
 				return err
 			}
+			d.unannounced = answer.Adopted()
 			if answer.State == jobs.Waiting && !answer.StartsLater(now) {
 				err = queueBlocker(&d.last, d.definition, answer.ID, &answer.WaitsFor)
 			}
@@ -127,7 +136,7 @@ func (s *Store) TriggerTx(ctx context.Context, tx pgx.Tx, a storage.Action,
 	if r.AtOnce() {
 		return storage.Triggered{}, ErrAtOnce
 	}
-	r.Key, a.Key = cmp.Or(r.Key, uuid.NewString()), ""
+	r.Key, a.Key, r.Adopter = cmp.Or(r.Key, uuid.NewString()), "", uuid.Nil
 	var answer storage.Triggered
 	err := pgx.BeginFunc(ctx, schemaTx{tx, s.schema}, func(savepoint pgx.Tx) error {
 		schema, err := readSchema(ctx, savepoint)
@@ -173,11 +182,11 @@ func (s *Store) triggered(ctx context.Context, d *actionTx, a storage.Action,
 	if !r.At.IsZero() {
 		at = &r.At
 	}
-	id := uuid.New()
+	id := r.RunID()
 	var record storage.Record
 	b := &pgx.Batch{}
 	b.Queue(triggerRun, id, r.Job, r.Key, a.By("triggered"), paramsOrNull(r), r.Limit(), a.Actor,
-		at, r.Delay)
+		at, r.Delay, adopterOrNull(r))
 	b.Queue(selectRuns+` WHERE r.id = $1`, id).Query(func(rows pgx.Rows) error {
 		records, err := pgx.CollectRows(rows, scanRecord)
 		if len(records) > 0 {
@@ -300,6 +309,13 @@ func queueBlockers(b *pgx.Batch, runs []rawID, wants [][]locking.Request,
 			})
 			return err
 		})
+}
+
+func adopterOrNull(r storage.TriggerRequest) *rawID {
+	if r.Adopter == uuid.Nil {
+		return nil
+	}
+	return (*rawID)(&r.Adopter)
 }
 
 func paramsOrNull(r storage.TriggerRequest) *string {

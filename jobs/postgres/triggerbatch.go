@@ -28,8 +28,9 @@ WITH ` + currentPauses + `, at_once AS MATERIALIZED (
     FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::jsonb[],
         $7::interval[], $8::timestamptz[], $9::interval[], $10::bool[], $11::bool[], $12::uuid[],
         $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[],
-        $19::text[]) AS q (run, job, key, actor, detail, params, wait_limit, at, delay, later,
-        even_paused, entry, via, proof, client, request_id, replica, reason, request)
+        $19::text[], $20::uuid[]) AS q (run, job, key, actor, detail, params, wait_limit, at, delay,
+        later, even_paused, entry, via, proof, client, request_id, replica, reason, request,
+        adopter)
     CROSS JOIN at_once o
     WHERE ((SELECT true FROM holdfast.specs s
             WHERE s.job = q.job COLLATE "C" AND NOT s.removed) IS TRUE
@@ -41,17 +42,19 @@ WITH ` + currentPauses + `, at_once AS MATERIALIZED (
             AND r.unsuccessful_state IS DISTINCT FROM 'skipped' LIMIT 1) IS NULL
 ), new AS (
     INSERT INTO holdfast.runs (id, job, scheduled_at, key, state, created_at, reason, detail,
-        params, start_by, key_actor)
+        params, start_by, key_actor, session, replica)
     SELECT q.run, q.job, q.begin, q.key, 'waiting', q.t, 'triggered', q.detail, q.params,
-        greatest(q.begin, q.t) + q.wait_limit, q.actor
-    FROM accepted q ORDER BY q.job COLLATE "C", q.key COLLATE "C", q.actor COLLATE "C"
+        greatest(q.begin, q.t) + q.wait_limit, q.actor, a.id, coalesce(a.replica, '')
+    FROM accepted q LEFT JOIN LATERAL (` + adopterOfTrigger + `) a ON q.begin <= q.t
+    ORDER BY q.job COLLATE "C", q.key COLLATE "C", q.actor COLLATE "C"
     ON CONFLICT DO NOTHING
-    RETURNING id, job, key, scheduled_at, greatest(scheduled_at, created_at) AS since
+    RETURNING id, job, key, session, scheduled_at, greatest(scheduled_at, created_at) AS since
 ), place AS (
     INSERT INTO holdfast.wants (resource, since, run, mode, slots)
         SELECT 'job:' || job, since, id, 'exclusive', 0 FROM new
 ), queued AS (
-    INSERT INTO holdfast.waits (run, since, triggered) SELECT id, since, true FROM new
+    INSERT INTO holdfast.waits (run, session, since, triggered)
+        SELECT id, session, since, true FROM new
 ), entries AS (
     INSERT INTO holdfast.audit (id, at, actor, via, proof, client, request_id, replica, action,
         target, reason, detail, key, request)
@@ -66,6 +69,11 @@ WITH ` + currentPauses + `, at_once AS MATERIALIZED (
     INSERT INTO holdfast.audit_unsealed (entry, at) SELECT id, at FROM entries
 )
 SELECT FROM new`
+
+	// notifyUnlessAdopted is notify if a waiting run of $3 has no session.
+	notifyUnlessAdopted = `
+SELECT pg_notify($1, $2) WHERE EXISTS (SELECT FROM holdfast.waits w
+    WHERE w.run = ANY($3) AND w.session IS NULL)`
 
 	// triggerLockTimeout bounds how long a batch waits for the key of one trigger, which delays the
 	// others.
@@ -122,8 +130,7 @@ func (s *Store) triggerWithOthers(ctx context.Context, a storage.Action,
 	if a.Check() != nil {
 		return answer, false, nil
 	}
-	run := uuid.Must(uuid.NewV7())
-	answer, err = s.triggers.calls.Ask(ctx, triggerCall{run: run, action: a, request: r})
+	answer, err = s.triggers.calls.Ask(ctx, triggerCall{run: r.RunID(), action: a, request: r})
 	if errors.Is(err, storage.ErrRowHeld) {
 		return answer, false, nil
 	}
@@ -168,7 +175,7 @@ func (t *triggerBatcher) send(ctx context.Context,
 	})
 	t.queueBlockers(b, calls, nil, found)
 	queueCommit(b)
-	s.queueNotify(b, triggerAction)
+	b.Queue(notifyUnlessAdopted, s.channel(), triggerAction, runs)
 	if err := s.pool.send(ctx, b); err != nil {
 		return nil, wrap(triggerAction, err)
 	}
@@ -250,6 +257,7 @@ func triggerColumns(calls []triggerCall) []any {
 	}
 	params, limits, ats := make([]*string, n), make([]*time.Duration, n), make([]*time.Time, n)
 	delays, laters, evenPaused := make([]time.Duration, n), make([]bool, n), make([]bool, n)
+	adopters := make([]*rawID, n)
 	for i, c := range calls {
 		a, r := c.action, c.request
 		runs[i], entries[i] = c.run, uuid.New()
@@ -261,8 +269,9 @@ func triggerColumns(calls []triggerCall) []any {
 		if !r.At.IsZero() {
 			ats[i] = &r.At
 		}
-		laters[i], evenPaused[i] = r.Later(), r.EvenPaused
+		laters[i], evenPaused[i], adopters[i] = r.Later(), r.EvenPaused, adopterOrNull(r)
 	}
 	return []any{runs, texts[0], texts[1], texts[2], texts[3], params, limits, ats, delays, laters,
-		evenPaused, entries, texts[4], texts[5], texts[6], texts[7], texts[8], texts[9], texts[10]}
+		evenPaused, entries, texts[4], texts[5], texts[6], texts[7], texts[8], texts[9], texts[10],
+		adopters}
 }

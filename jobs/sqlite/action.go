@@ -33,6 +33,7 @@ type actionTx struct {
 	detail       any  // of its entry in the audit log
 	controlState bool // it changes the control state of replicas
 	silent       bool // it did nothing, and has no entry
+	unannounced  bool // it concerns no other replica
 }
 
 // action performs an operator's action and writes its entry of the audit log in one transaction. If
@@ -43,8 +44,9 @@ func (s *Store) action(ctx context.Context, a storage.Action, action, target str
 	if err := a.Check(); err != nil {
 		return wrap(action, err)
 	}
+	var d *actionTx
 	err := s.write(ctx, action, func(tx *sql.Tx) error {
-		d := &actionTx{Tx: tx, now: micros(time.Now())}
+		d = &actionTx{Tx: tx, now: micros(time.Now())}
 		done, err := d.before(ctx, a, action, target, outcome)
 		if err != nil || done {
 			return err
@@ -54,7 +56,7 @@ func (s *Store) action(ctx context.Context, a storage.Action, action, target str
 		}
 		return d.writeDown(ctx, a, action, target, outcome)
 	})
-	if err == nil {
+	if err == nil && !d.unannounced {
 		s.listeners.notify()
 	}
 	return err

@@ -44,16 +44,17 @@ func (s *Store) Trigger(ctx context.Context, a storage.Action,
 	}
 	r.Key, a.Key = cmp.Or(r.Key, uuid.NewString()), ""
 	err := s.action(ctx, a, "trigger", "job "+r.Job, nil, func(d *actionTx) (err error) {
-		answer, err = triggered(ctx, d, a, r)
+		answer, err = s.triggered(ctx, d, a, r)
+		d.unannounced = answer.Adopted()
 		return err
 	})
 	return answer, err
 }
 
 // triggered returns the run of the key, and adds it if there is none.
-func triggered(ctx context.Context, d *actionTx, a storage.Action,
+func (s *Store) triggered(ctx context.Context, d *actionTx, a storage.Action,
 	r storage.TriggerRequest) (answer storage.Triggered, err error) {
-	answer.Record, answer.Created, err = runOfTrigger(ctx, d, a, r)
+	answer.Record, answer.Created, err = s.runOfTrigger(ctx, d, a, r)
 	if err != nil || answer.State != jobs.Waiting || answer.StartsLater(fromMicros(d.now)) {
 		return answer, err
 	}
@@ -65,7 +66,7 @@ func triggered(ctx context.Context, d *actionTx, a storage.Action,
 }
 
 // runOfTrigger returns the run of the key, and whether it was added.
-func runOfTrigger(ctx context.Context, d *actionTx, a storage.Action,
+func (s *Store) runOfTrigger(ctx context.Context, d *actionTx, a storage.Action,
 	r storage.TriggerRequest) (record storage.Record, created bool, err error) {
 	var id uuid.UUID
 	err = d.QueryRowContext(ctx, runByKey, r.Job, r.Key, a.Actor).Scan(&id)
@@ -85,7 +86,11 @@ func runOfTrigger(ctx context.Context, d *actionTx, a storage.Action,
 			return record, false, err
 		}
 	}
-	run := runRow{Run: rules.NewTriggered(a, r, fromMicros(d.now))}
+	adopter, err := s.adopterOf(ctx, d.Tx, r)
+	if err != nil {
+		return record, false, err
+	}
+	run := runRow{Run: rules.NewTriggered(a, r, adopter, fromMicros(d.now))}
 	if err := execRows(ctx, d.Tx, addRun, []runRow{run}); err != nil {
 		return record, false, err
 	}
@@ -105,6 +110,20 @@ func runOfTrigger(ctx context.Context, d *actionTx, a storage.Action,
 	}
 	d.detail = detail
 	return run.Record, true, nil
+}
+
+// adopterOf returns the replica of the request's Adopter, or "" if this session cannot adopt runs.
+func (s *Store) adopterOf(ctx context.Context, tx *sql.Tx,
+	r storage.TriggerRequest) (replica string, err error) {
+	session, live := s.sessions.get(r.Adopter)
+	if !live {
+		return "", nil
+	}
+	held, err := loadHeldBack(ctx, tx, r.Adopter, nil)
+	if err != nil || held.draining {
+		return "", err
+	}
+	return session.Replica, nil
 }
 
 // findBlocker returns what blocks a waiting run of the job's active definition. If no replica has

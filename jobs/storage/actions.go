@@ -22,8 +22,9 @@ type Actions interface {
 	Pause(ctx context.Context, action Action, target Target) (Pause, error)
 	// Resume ends the target's own pause, or returns ErrNotFound if there is none.
 	Resume(ctx context.Context, action Action, target Target) (Pause, error)
-	// Trigger adds a waiting run, which any replica may adopt. A refused trigger leaves its key
-	// free. The key is that of the request, not that of the action.
+	// Trigger adds a waiting run, which any replica may adopt, unless the Adopter of the request
+	// has it. A refused trigger leaves its key free. The key is that of the request, not that of
+	// the action.
 	Trigger(ctx context.Context, action Action, r TriggerRequest) (Triggered, error)
 	// Cancel ends a waiting run, or asks the replica of a running run to end it. The state of the
 	// result shows which. It returns ErrConflict for a run that has ended.

@@ -15,7 +15,8 @@ type Control interface {
 	// have not changed.
 	ControlState(ctx context.Context, session uuid.UUID, since int64) (ControlState, error)
 	// Listen calls notify once when it begins to listen, and after each action. It may miss
-	// actions. It returns when ctx ends or its connection fails, with the reason.
+	// actions, and triggers whose runs have been adopted. It returns when ctx ends or its
+	// connection fails, with the reason.
 	Listen(ctx context.Context, notify func()) error
 	// Pauses returns the pauses that cover the job and were active between from and until, the
 	// oldest first.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -35,6 +37,21 @@ type TriggerRequest struct {
 	At time.Time
 	// Delay is the time from the trigger to the scheduled time. It is set instead of At.
 	Delay time.Duration
+	// Adopter is a session that adopts the run as soon as the trigger adds it. The store ignores
+	// Adopter if the session is not live or is draining, or if the run begins to wait later. If the
+	// session has the run, the result names its Replica. uuid.Nil: no session adopts it.
+	Adopter uuid.UUID
+	// Run is the id of the run if the trigger adds one; uuid.Nil: the store draws it. So the
+	// replica of Adopter can track the run from before the store has it.
+	Run uuid.UUID
+}
+
+// RunID returns Run, or a new id.
+func (r TriggerRequest) RunID() uuid.UUID {
+	if r.Run != uuid.Nil {
+		return r.Run
+	}
+	return uuid.Must(uuid.NewV7())
 }
 
 // TriggerGrace is how long a run triggered with a Wait of 0 may take to begin.
@@ -69,6 +86,9 @@ type Triggered struct {
 	// WaitsFor is the blocker of the run at the time of the trigger; nil if there was none.
 	WaitsFor *RunBlocker `json:"waits_for,omitempty"`
 }
+
+// Adopted reports whether the trigger has added the run for the Adopter of its request.
+func (t Triggered) Adopted() bool { return t.Created && t.Replica != "" }
 
 // RunBlocker is the blocker of a waiting run, with the reason of the wait.
 type RunBlocker struct {

@@ -69,6 +69,9 @@ func action[T any](ctx context.Context, s *Store, a storage.Action, action, targ
 	if err != nil {
 		return outcome, fmt.Errorf("%s: %w", action, err)
 	}
+	if t, ok := any(outcome).(storage.Triggered); ok && t.Adopted() {
+		return outcome, nil
+	}
 	for _, notify := range heard {
 		notify()
 	}

@@ -53,7 +53,11 @@ func (s *Store) Trigger(ctx context.Context, a storage.Action,
 		if p := s.pauseOver(r.Job); p != nil && !r.EvenPaused {
 			return storage.Triggered{}, &storage.PausedError{Pause: *p}
 		}
-		fresh := rules.NewTriggered(a, r, d.now)
+		adopter := ""
+		if l, live := s.liveSession(r.Adopter); live && !l.draining {
+			adopter = l.Replica
+		}
+		fresh := rules.NewTriggered(a, r, adopter, d.now)
 		var blocker *storage.RunBlocker
 		if !fresh.StartsLater(d.now) {
 			var err error
