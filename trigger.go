@@ -81,9 +81,9 @@ func (t Trigger[P]) request() (storage.Action, storage.TriggerRequest, error) {
 	return by, r, nil
 }
 
-// Trigger adds a run of a job, which any replica starts, usually within a second. A job can be
-// triggered as soon as one replica that has it is ready. Before that, a trigger is refused with
-// storage.ErrNotFound.
+// Trigger adds a run of a job. This replica starts it at once if it has the job and a free worker.
+// Otherwise any replica starts it, usually within a second. A job can be triggered as soon as one
+// replica that has it is ready. Before that, a trigger is refused with storage.ErrNotFound.
 //
 // A refused trigger returns TriggerRefused together with an error. The error wraps
 // storage.ErrPaused, storage.ErrBusy, storage.ErrKeyUsed (the key belongs to another request),

@@ -39,6 +39,7 @@
 //	activation.go     which jobs this replica fires: those whose active definition it has
 //	controlstate.go   obey pauses, drains and cancellations
 //	addedjobs.go      fire the jobs that operators added at run time
+//	trigger.go        add runs of triggers, and adopt them at once
 //	upkeep.go         the work for the cluster that any replica does:
 //	sweep.go          end dead sessions
 //	adoption.go       take over waiting runs
@@ -82,6 +83,9 @@
 // position is not reserved while it waits for a worker, because that wait has no known end. A
 // triggered run waits for as long as its trigger allows. A run of the same job that is triggered
 // later never begins before it, unless the runs of the job may overlap.
+//
+// The replica that accepts a trigger adopts its run in the transaction that adds the run, if it has
+// a free worker for it. Otherwise any replica adopts the run.
 //
 // A run of a backfill waits behind all other waiters, and none waits behind it. While it runs, a
 // scheduled firing of its job waits for its end, whatever the overlap policy is.
