@@ -20,8 +20,8 @@ type triggers struct {
 	coming   atomic.Int64 // triggers under way whose runs this replica adopts
 }
 
-// Trigger is storage.Actions.Trigger of the store. If this replica has the job and a free worker, it
-// adopts the run in the transaction that adds it, and starts it without a poll. Otherwise any
+// Trigger is storage.Actions.Trigger of the store. If this replica has the job and a free worker,
+// it adopts the run in the transaction that adds it, and starts it without a poll. Otherwise any
 // replica may adopt the run.
 func (s *Scheduler) Trigger(ctx context.Context, a storage.Action,
 	r storage.TriggerRequest) (storage.Triggered, error) {
@@ -48,8 +48,8 @@ func (t *triggers) trigger(ctx context.Context, a storage.Action,
 }
 
 // adopts returns the job and the session that adopts the run of the request, or nil: the run must
-// wait, or there may be older runs without a session. coming is the number of runs that this replica
-// is about to adopt, with this one.
+// wait, or there may be older runs without a session. coming is the number of runs that this
+// replica is about to adopt, with this one.
 func (t *triggers) adopts(r storage.TriggerRequest, coming int) (*entry, *liveSession) {
 	select {
 	case <-t.stopping:
