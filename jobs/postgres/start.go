@@ -91,6 +91,9 @@ FROM (SELECT FROM holdfast.fences WHERE resource = ANY($1) ORDER BY resource FOR
 	// admit decides, by the rule of conflicts, on runs of which no two want related resources. If
 	// the session has expired since insertRuns, the inserted runs are left for other replicas to
 	// adopt. Only this statement checks the session, so that no run is lost in between.
+	//
+	// A run that waits for its own job, without a reservation, gets only the want of its job. No
+	// other want of it would be respected, but startNew would leave the runs behind it undecided.
 	admit = `
 WITH RECURSIVE alive AS MATERIALIZED (` + sessionLives + `
 ), mine AS (
@@ -143,7 +146,9 @@ WITH RECURSIVE alive AS MATERIALIZED (` + sessionLives + `
 ), new_wants AS (
     INSERT INTO holdfast.wants (resource, since, run, mode, slots)
     SELECT p.name, p.since, p.run, p.mode, p.slots FROM blocked b
-        JOIN probe p USING (run) WHERE p.own
+        JOIN probe p USING (run) JOIN mine m USING (run)
+        WHERE p.own AND (NOT starts_with(b.resource, 'job:') OR starts_with(p.name, 'job:')
+            OR m.reserved_until > clock_timestamp())
     ON CONFLICT DO NOTHING
 )
 UPDATE holdfast.runs r SET detail = '', blocker = ` + storedBlocker + `,
