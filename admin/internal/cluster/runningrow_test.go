@@ -26,6 +26,8 @@ func TestRunningRunsAreComparedWithUsual(t *testing.T) {
 		"unknown":      {time.Hour, storage.Typical{}, "", false, "100.0%", "0.0%"},
 		"few runs":     {time.Hour, storage.Typical{Runs: 4}, "", false, "100.0%", "0.0%"},
 		"just started": {0, usual, "usually 9 min", false, "0.0%", "75.0%"},
+		"started after the time of the page": {-time.Second, usual, "usually 9 min", false, "0.0%",
+			"75.0%"},
 	} {
 		started := before(c.took)
 		o := Overview{Now: night, usual: map[string]storage.Typical{"a": c.usual},
