@@ -94,7 +94,7 @@ func (s auditPages) auditPage(w http.ResponseWriter, r *http.Request) {
 	}
 	pages.Show(s.Site, w, r, pages.Page[auditView]{
 		Template: "audit.html", Section: "/audit", Title: "Audit", Live: true,
-		InPlace: true, Fields: true,
+		Fields: true,
 		Topics: []storage.Topic{storage.TopicAudit},
 		Load: func(ctx context.Context, _ cluster.Snapshot) (v auditView, err error) {
 			v.Filter, v.Stored = auditFields{filter.Actor, filter.Action, filter.Target},

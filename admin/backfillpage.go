@@ -54,7 +54,7 @@ func (s backfillPages) backfillsPage(w http.ResponseWriter, r *http.Request) {
 	}
 	pages.Show(s.Site, w, r, pages.Page[backfillsView]{
 		Template: "backfills.html", Section: "/runs", Title: "Backfills", Live: true,
-		InPlace: true, Fields: true,
+		Fields: true,
 		Topics: []storage.Topic{storage.TopicRuns},
 		Load: func(ctx context.Context, _ cluster.Snapshot) (backfillsView, error) {
 			return s.reader.backfillsView(ctx, p, r.URL.EscapedPath(), filter)
@@ -133,8 +133,7 @@ func (s backfillPages) backfillPage(w http.ResponseWriter, r *http.Request) {
 	pages.Show(s.Site, w, r, pages.Page[backfillView]{
 		Template: "backfill.html", Section: "/runs", Title: "Backfill " + pages.Short(id.String()),
 		JSONPath: "/api/v1" + param.BackfillPath(id), Live: true,
-		InPlace: true,
-		Topics:  []storage.Topic{storage.TopicRuns, storage.TopicJobs},
+		Topics: []storage.Topic{storage.TopicRuns, storage.TopicJobs},
 		Load: func(ctx context.Context, _ cluster.Snapshot) (backfillView, error) {
 			return s.reader.backfillView(ctx, id)
 		},

@@ -113,7 +113,7 @@ func (s jobPages) jobsPage(w http.ResponseWriter, r *http.Request) {
 	}
 	pages.Show(s.Site, w, r, pages.Page[jobsView]{
 		Template: "jobs.html", Section: "/jobs", Title: "Jobs", Live: true,
-		InPlace: true, Fields: true,
+		Fields: true,
 		Topics: []storage.Topic{storage.TopicJobs, storage.TopicRuns},
 		Load: func(ctx context.Context, snap cluster.Snapshot) (v jobsView, err error) {
 			v.Filter = jobFields{filter.Text, filter.Group, string(filter.State),

@@ -73,8 +73,7 @@ func (s jobPages) jobPage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	pages.Show(s.Site, w, r, pages.Page[JobDetail]{
 		Template: "job.html", Section: "/jobs", Title: words.Cut(name, 100), Live: true,
-		InPlace: true,
-		Topics:  []storage.Topic{storage.TopicJobs, storage.TopicRuns},
+		Topics: []storage.Topic{storage.TopicJobs, storage.TopicRuns},
 		Load: func(ctx context.Context, p cluster.Snapshot) (JobDetail, error) {
 			return s.reader.job(ctx, p.Now, name)
 		},

@@ -23,10 +23,10 @@ func TestPhone(t *testing.T) {
 	site := siteIn(t, window, newServer(t, pictureOptions()).Handler())
 	visited := ""
 	for _, c := range []struct{ path, selector, text string }{
-		{"/", ".brief dd:nth-of-type(1)", "archive-orders"},
-		{"/", ".brief dd:nth-of-type(2)", "sync-stock"},
-		{"/", ".brief dd:nth-of-type(3)", "load-events"},
-		{"/", ".brief dd:nth-of-type(4)", "load-events"},
+		{"/", ".brief div:nth-of-type(1) dd:nth-of-type(1)", "archive-orders"},
+		{"/", ".brief div:nth-of-type(1) dd:nth-of-type(2)", "sync-stock"},
+		{"/", ".brief div:nth-of-type(1) dd:nth-of-type(3)", "load-events"},
+		{"/", ".brief div:nth-of-type(2) dd:nth-of-type(1)", "load-events"},
 		{"/", ".problems li", "import-prices"},
 		{lastNight, ".runs tbody tr:nth-child(1)", "import-prices"},
 		{lastNight, ".tabs [aria-current]", "Failed or lost"},

@@ -41,8 +41,7 @@ func (s clusterPages) replicasPage(w http.ResponseWriter, r *http.Request) {
 	}
 	pages.Show(s.Site, w, r, pages.Page[replicasView]{
 		Template: "replicas.html", Section: "/replicas", Title: "Replicas", Live: true,
-		InPlace: true,
-		Topics:  []storage.Topic{storage.TopicReplicas, storage.TopicRuns, storage.TopicJobs},
+		Topics: []storage.Topic{storage.TopicReplicas, storage.TopicRuns, storage.TopicJobs},
 		Load: func(ctx context.Context, p cluster.Snapshot) (v replicasView, err error) {
 			v.Drift, v.Databases = p.Drift, cluster.DatabasesOf(p.Replicas)
 			v.Replicas, err = s.reader.BusyReplicas(ctx, p)

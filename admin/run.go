@@ -74,6 +74,8 @@ type runsView struct {
 	ByJob  []runLink // jobs of the listed runs, if these did not succeed
 	Known  suggestions
 	Total  string // runs that the filter selects, or "" if it is not known
+	First  bool   // it is the first page
+	News   string // number of newer runs, which wait until the viewer asks for them; "": none
 
 	Histogram *charts.Histogram // nil if the numbers are not known
 
@@ -121,11 +123,16 @@ func (f runFields) possible(bulk permission.Allowed) permission.Allowed {
 func (runFields) AllReasons() []jobs.Reason { return reasons.All() }
 
 func (s runPages) runsPage(w http.ResponseWriter, r *http.Request) {
-	p, err := param.Read(r, append(runParams(), "refresh")...)
+	p, err := param.Read(r, append(runParams(), "refresh", param.Newest)...)
+	var newest time.Time
+	if err == nil {
+		newest, err = p.Time(param.Newest)
+	}
 	if err != nil {
 		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
+	p.Del(param.Newest)
 	pages.Show(s.Site, w, r, pages.Page[runsView]{
 		Template: "runs.html", Section: "/runs", Title: "Runs", Live: true, Fields: true,
 		Topics: []storage.Topic{storage.TopicRuns},
@@ -154,6 +161,12 @@ func (s runPages) runsPage(w http.ResponseWriter, r *http.Request) {
 				v.Matching = matchingQuery(p)
 			}
 			v.Chips = filterChips(p, v.Filter, v.Tabs)
+			v.First = filter.Before == nil && filter.After == nil
+			if v.First {
+				if v.News, err = s.reader.keepTo(ctx, &filter, newest); err != nil {
+					return v, err
+				}
+			}
 			limit := filter.Limit
 			// one extra row shows whether there is another page
 			filter.Limit = min(limit+1, storage.MaxBatch)
@@ -173,6 +186,9 @@ func (s runPages) runsPage(w http.ResponseWriter, r *http.Request) {
 			v.Bulk = v.Filter.possible(s.bulkAllowed(r.Context(), f))
 			if !maySuggest(r.Context()) {
 				v.Known = suggestions{}
+			}
+			if v.First {
+				f.Newest = newestOf(newest, v.Runs)
 			}
 		},
 	})

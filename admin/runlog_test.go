@@ -107,7 +107,10 @@ func TestLogFollowsItsEnd(t *testing.T) {
 		site.changes.action()
 		until(t, window, fmt.Sprintf(`document.getElementById("L%d") != null`, lines))
 	}
-	const atEnd = `document.querySelector(".log.output").scrollTop > -8`
+	const atEnd = `(() => {
+		const log = document.querySelector(".log.output");
+		return log.scrollHeight - log.scrollTop - log.clientHeight < 8;
+	})()`
 	write(100)
 	browsertest.Visit(t, window, site.URL+"/runs/"+id(1).String())
 	update(120)

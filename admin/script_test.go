@@ -204,8 +204,12 @@ func TestLivePartIsReplaced(t *testing.T) {
 	defer site.Close()
 	window := chromium.Tab(t, "") // the test causes errors on the console
 	visit(t, window, screens()[2], site.URL+"/replicas")
-	evaluate[bool](t, window,
-		`document.querySelector('.inner a[href="/jobs/report%2Fweekly"]').focus(), true`)
+	evaluate[bool](t, window, `(() => {
+		const link = document.querySelector('.inner a[href="/jobs/report%2Fweekly"]');
+		link.closest("details").open = true;
+		link.focus();
+		return true;
+	})()`)
 	mu.Lock()
 	h.replicas = append(h.replicas[:3:3], liveReplica(9, "replica-9", time.Second, 0))
 	mu.Unlock()

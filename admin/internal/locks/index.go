@@ -179,6 +179,7 @@ func (g *index) node(resource locking.Resource) *ResourceNode {
 	node := *g.sums[resource]
 	node.Name, node.Resource, node.Kind = path[strings.LastIndex(path, "/")+1:], resource.String(),
 		resource.Kind()
+	node.path = path
 	node.State, node.Locks, node.Waiting = state.State, state.Locks, g.waiting[resource]
 	return &node
 }

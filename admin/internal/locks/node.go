@@ -30,8 +30,9 @@ type ResourceNode struct {
 	Waits     int             `json:"waits"`     // runs
 	Beneath   []*ResourceNode `json:"beneath,omitempty"`
 
-	parts int  // number of Resources in this answer
-	open  bool // the page unfolds the node
+	path  string // with the names of its ancestors
+	parts int    // number of Resources in this answer
+	open  bool   // the page unfolds the node
 }
 
 // arrange sorts the children of a node, joins chains of nodes that have one child, and decides
@@ -73,6 +74,29 @@ func (n *ResourceNode) rank() int {
 
 // Open reports whether the page unfolds the node.
 func (n *ResourceNode) Open() bool { return n.open }
+
+// Path returns the name of the node with those of its ancestors.
+func (n *ResourceNode) Path() string { return n.path }
+
+// Taken returns the node and its descendants that have locks of their own.
+func (n *ResourceNode) Taken() []*ResourceNode {
+	return n.those(func(n *ResourceNode) bool { return n.State == HeldItself })
+}
+
+// awaited returns the node and its descendants for which runs wait.
+func (n *ResourceNode) awaited() []*ResourceNode {
+	return n.those(func(n *ResourceNode) bool { return len(n.Waiting) > 0 })
+}
+
+func (n *ResourceNode) those(are func(*ResourceNode) bool) (nodes []*ResourceNode) {
+	if are(n) {
+		nodes = append(nodes, n)
+	}
+	for _, child := range n.Beneath {
+		nodes = append(nodes, child.those(are)...)
+	}
+	return nodes
+}
 
 // Busy returns the children that the page shows as entries: those that are held, waited for, or
 // have children.

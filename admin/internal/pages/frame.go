@@ -52,7 +52,7 @@ type Frame struct {
 	Still         string        // address of the page without refreshes
 	Events        string        // address of the event stream, or ""
 	Fields        bool          // the page has input fields, so it must not reload by itself
-	InPlace       bool          // a refresh keeps the elements of the page
+	Newest        string        // time of the newest entry of a list, to which a refresh keeps
 	Searches      bool          // the viewer may search
 }
 
@@ -77,6 +77,7 @@ func (s *Site) Frame(r *http.Request, section, title string, live bool) (Frame, 
 			words.Cut(refresh[0], 100))
 	}
 	query.Del("refresh")
+	query.Del(param.Newest)
 	f := Frame{Title: title, Section: section, Account: access.IdentityOf(r),
 		Address: param.Address(r.URL.EscapedPath(), query), Notice: s.noticeFor(r),
 		Theme: s.themeOf(r), Zone: s.zoneOf(r)}

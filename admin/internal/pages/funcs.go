@@ -14,6 +14,7 @@ func lockFuncs() template.FuncMap {
 	return template.FuncMap{
 		"locktabs": locks.Tabs, "lockStates": locks.LockStates, "nodes": locks.NewNodeList,
 		"waiters":         locks.NewWaiterList,
+		"waits":           locks.NewWaits,
 		"advisory":        locks.AdvisoryWords,
 		"took":            words.Took,
 		"axisY":           func() int { return charts.AxisHeight },

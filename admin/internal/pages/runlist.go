@@ -19,6 +19,8 @@ type runList struct {
 	One  bool               // all runs have the same job
 	Can  permission.Allowed // actions to which each run has links
 	Pick bool               // each run has a box to select it
+	// Slots is the data-slots of the rows: "keep" if rows that no longer match stay in sight.
+	Slots string
 }
 
 // Links reports whether runs may have links to actions.
@@ -36,6 +38,12 @@ func (l runList) Picked(pick bool) runList {
 	return l
 }
 
+// Kept returns the list with rows that keep their places, also when they no longer match.
+func (l runList) Kept() runList {
+	l.Slots = "keep"
+	return l
+}
+
 // hops are waiting runs for the template.
 type hops struct {
 	Now     time.Time
@@ -48,8 +56,7 @@ func newHops(now time.Time, waiters []*locks.Waiter, can permission.Allowed) hop
 }
 
 func newRunList(now time.Time, runs []storage.Record) runList {
-	return runList{Now: now,
-		Runs: runs}
+	return runList{Now: now, Runs: runs}
 }
 
 func newRunListOfOne(now time.Time, runs []storage.Record) runList {

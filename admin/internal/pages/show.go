@@ -20,7 +20,6 @@ type Page[T any] struct {
 	JSONPath string          // "": the page's address under /api/v1
 	Live     bool            // refreshes itself
 	Fields   bool            // has input fields
-	InPlace  bool            // a refresh keeps its elements
 	Topics   []storage.Topic // topics that the page shows; none: all
 	Load     func(ctx context.Context, p cluster.Snapshot) (T, error)
 	// Complete adds what only the server knows. It may be nil.
@@ -44,12 +43,11 @@ func Show[T any](s *Site, w http.ResponseWriter, r *http.Request, p Page[T]) {
 	if f.JSONPath = p.JSONPath; f.JSONPath == "" {
 		f.JSONPath = "/api/v1" + f.Address
 	}
-	f.InPlace = p.InPlace
 	if f.Fields = p.Fields; f.Refresh > 0 && s.Events != nil {
 		// the position before the store is queried
 		f.Events = s.Events(r.Context(), p.Topics)
 	}
-	snap, content, status, err := QueryOrCached(s, r.Context(), f.Address, &f, p.Load)
+	snap, content, status, err := QueryOrCached(s, r.Context(), cacheKey(f, r), &f, p.Load)
 	var bad *param.Error
 	switch {
 	case errors.As(err, &bad):
@@ -65,6 +63,11 @@ func Show[T any](s *Site, w http.ResponseWriter, r *http.Request, p Page[T]) {
 		p.Complete(content, &f)
 	}
 	s.Write(w, status, p.Template, view[T]{f, content})
+}
+
+// cacheKey returns the key of a page in the cache. A list with a newest entry is a page of its own.
+func cacheKey(f Frame, r *http.Request) string {
+	return f.Address + r.URL.Query().Get(param.Newest)
 }
 
 // Judge adds the status about a snapshot to the frame.

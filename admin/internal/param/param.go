@@ -118,6 +118,10 @@ func (p Set) Time(name string) (time.Time, error) {
 		"2026-01-31T09:00:00Z", name, words.Cut(text, 100))
 }
 
+// Newest is the parameter with which the script of a list asks for an update: the time of the
+// newest entry that the page shows. Newer entries are only counted.
+const Newest = "newest"
+
 // timeLayout has the precision of the stores and sorts as text.
 const timeLayout = "2006-01-02T15:04:05.000000Z"
 

@@ -153,15 +153,16 @@
     if (document.hidden) return;
     for (const time of document.querySelectorAll("main:not(.stale) time[data-tick]")) {
       const ms = Date.now() + ahead - new Date(time.dateTime);
-      if (isNaN(ms)) continue;
+      if (isNaN(ms) || time.closest("[data-left]")) continue;
       const text = time.dataset.tick === "down" ? (ms < 0 ? "in " + span(Math.floor(-ms / 1000)) : "now") : span(Math.max(0, Math.floor(ms / 1000)));
       if (time.textContent !== text) time.textContent = text;
     }
   };
   document.addEventListener("htmx:afterSwap", setClock);
-  document.addEventListener("visibilitychange", tick);
+  const tickInPlace = () => steadily(tick);
+  document.addEventListener("visibilitychange", tickInPlace);
   setClock();
-  setInterval(tick, 1000);
+  setInterval(tickInPlace, 1000);
 
   // The key / leads to the search, and ? shows the keys. In fields and with other keys held they are
   // text.
@@ -231,50 +232,12 @@
     else asked = Date.now();
   });
 
-  // The keyboard focus survives a refresh.
-  let focused = null;
-  const sameTag = (e) => [...document.querySelectorAll("#live " + e.tagName)].filter((o) => o.outerHTML.split(">")[0] === e.outerHTML.split(">")[0]);
-  document.addEventListener("htmx:beforeSwap", () => {
-    const e = document.activeElement;
-    focused = e && e.closest("#live") ? { e, place: sameTag(e).indexOf(e) } : null;
-  });
-  document.addEventListener("htmx:afterSwap", () => {
-    localize(document);
-    if (!focused) return;
-    // An element loses the focus when it moves.
-    const again = document.contains(focused.e) ? focused.e : sameTag(focused.e)[focused.place];
-    if (again && again !== document.activeElement) again.focus({ preventScroll: true });
-  });
-
-  // Open and closed details survive a refresh.
-  let folded = new Map();
-  document.addEventListener("htmx:beforeSwap", () => {
-    folded = new Map([...document.querySelectorAll("#live details[data-key]")].map((e) => [e.dataset.key, e.open]));
-  });
-  document.addEventListener("htmx:afterSwap", () => {
-    for (const e of document.querySelectorAll("#live details[data-key]")) {
-      if (folded.has(e.dataset.key)) e.open = folded.get(e.dataset.key);
-    }
-  });
-
-  // Boxes that only change the display survive a refresh. Some need this script.
-  let boxes = new Map();
-  const showScripted = () => {
-    for (const e of document.querySelectorAll("[data-scripted]")) e.hidden = false;
+  // Some boxes need this script.
+  const showScripted = (root) => {
+    for (const e of root.querySelectorAll("[data-scripted]")) e.hidden = false;
   };
-  document.addEventListener("htmx:beforeSwap", () => {
-    boxes = new Map([...document.querySelectorAll("[data-kept]")].map((e) => [e.id, e.checked]));
-  });
-  document.addEventListener("htmx:afterSwap", () => {
-    showScripted();
-    for (const e of document.querySelectorAll("[data-kept]")) {
-      if (boxes.has(e.id)) e.checked = boxes.get(e.id);
-    }
-  });
-  showScripted();
 
-  // Selected rows survive a refresh. The box above them selects all, and the bar of actions counts
-  // them.
+  // The box above selectable rows selects all, and the bar of actions counts them.
   const picks = () => [...document.querySelectorAll(".pick")];
   const countPicks = () => {
     const n = picks().filter((e) => e.checked).length;
@@ -288,26 +251,19 @@
     if (event.target.id === "pick-all") for (const e of picks()) e.checked = event.target.checked;
     countPicks();
   });
-  let picked = new Set();
-  document.addEventListener("htmx:beforeSwap", () => {
-    picked = new Set(picks().filter((e) => e.checked).map((e) => e.value));
-  });
-  document.addEventListener("htmx:afterSwap", () => {
-    for (const e of picks()) e.checked = picked.has(e.value);
-    countPicks();
-  });
   window.addEventListener("pageshow", countPicks);
 
-  // The log of a running run follows its end until the viewer scrolls up. Then it stays at the
-  // line at its upper edge. Its end is at 0, and lines above it are at negative positions.
+  // A log shows its end first. That of a running run follows its end until the viewer scrolls up.
+  // Then it stays at the line at its upper edge.
   const log = () => document.querySelector(".log.output");
   const following = () => document.querySelector("#follow");
+  const toEnd = () => { if (log()) log().scrollTop = log().scrollHeight; };
   let reading = null;
   document.addEventListener("scroll", (event) => {
-    if (following() && event.target === log()) following().checked = log().scrollTop > -8;
+    if (following() && event.target === log()) following().checked = log().scrollHeight - log().scrollTop - log().clientHeight < 8;
   }, true);
   document.addEventListener("change", (event) => {
-    if (event.target.id === "follow" && event.target.checked) log().scrollTop = 0;
+    if (event.target.id === "follow" && event.target.checked) toEnd();
   });
   document.addEventListener("htmx:beforeSwap", () => {
     reading = null;
@@ -317,9 +273,11 @@
     if (line) reading = { id: line.id, below: line.getBoundingClientRect().top - edge };
   });
   document.addEventListener("htmx:afterSwap", () => {
+    if (following()?.checked) toEnd();
     const line = reading && document.getElementById(reading.id);
     if (line) log().scrollTop += line.getBoundingClientRect().top - log().getBoundingClientRect().top - reading.below;
   });
+  if (!document.querySelector(".log.output :target")) toEnd();
 
   // The line below a timeline describes the bar under the pointer. Arrow keys move
   // from bar to bar, so that a chart is one tab stop. The keys + and - zoom, and so
@@ -376,21 +334,12 @@
     zoom(event.deltaY < 0 ? "in" : "out");
   }, { passive: false });
   // A timeline that is wider than its frame shows its end first.
-  const showEnd = (root) => { for (const e of root.querySelectorAll(".timeline")) e.scrollLeft = e.scrollWidth; };
-  const wide = () => [...document.querySelectorAll(".timeline, .scroll, .tabs")];
-  let scrolled = [];
-  document.addEventListener("htmx:beforeSwap", () => { scrolled = wide().map((e) => e.scrollLeft); });
-  document.addEventListener("htmx:afterSwap", () => {
-    chartKeys(document);
-    wide().forEach((e, i) => { if (scrolled[i] !== undefined) e.scrollLeft = scrolled[i]; });
-  });
-  chartKeys(document);
-  showEnd(document);
+  for (const e of document.querySelectorAll(".timeline")) e.scrollLeft = e.scrollWidth;
 
-  // A refresh changes some pages in place. An element with an id, a data-key or a heading is the same
-  // thing before and after it, at whatever place of its list. Other elements are the same if they have the same
-  // name and place. So the focus, marked text, ticked boxes and scroll positions stay, and only what
-  // changed is drawn again.
+  // A refresh changes the page in place. An element with an id, a data-key or a heading is the same
+  // thing before and after it, at whatever place of its list. Other elements are the same if they
+  // have the same name and place. So the focus, marked text, ticked boxes and scroll positions stay,
+  // and only what changed is drawn again.
   const keyOf = (node) => (node.nodeType === Node.ELEMENT_NODE && (node.id || node.dataset.key || node.getAttribute("aria-labelledby"))) || "";
   const alike = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && keyOf(a) === keyOf(b);
   const patch = (node, fresh) => {
@@ -398,10 +347,14 @@
       if (node.nodeValue !== fresh.nodeValue) node.nodeValue = fresh.nodeValue;
       return;
     }
-    // The viewer opens and closes details.
-    const kept = (name) => name === "open" && node.localName === "details";
+    // The viewer opens, closes and ticks, and the script sets heights.
+    const kept = (name) => ["style", "open", "checked"].includes(name);
     for (const { name, value } of fresh.attributes) if (!kept(name) && node.getAttribute(name) !== value) node.setAttribute(name, value);
     for (const { name } of [...node.attributes]) if (!kept(name) && !fresh.hasAttribute(name)) node.removeAttribute(name);
+    if ("slots" in fresh.dataset) patchSlots(node, fresh);
+    else patchChildren(node, fresh);
+  };
+  const patchChildren = (node, fresh) => {
     const wanted = new Set([...fresh.children].map(keyOf));
     const keyed = new Map();
     for (const child of [...node.children]) {
@@ -428,19 +381,75 @@
       at = next;
     }
   };
-  // It comes after all that reads the page before a refresh. Other pages are replaced as a whole, and
-  // so is a page whose updates changed, for example stopped.
+  // In a list with data-slots, entries keep their places while the page is open. An entry that left
+  // the list keeps its place, too: until a new entry takes it, or no entry is below it. In a list
+  // with data-slots="keep" it stays in sight, marked by the stylesheet.
+  const patchSlots = (node, fresh) => {
+    const keeps = fresh.dataset.slots === "keep";
+    const had = new Map([...node.children].map((child) => [keyOf(child), child]));
+    const entries = [...fresh.children];
+    const wanted = new Set(entries.map(keyOf));
+    for (const [key, child] of had) if (!wanted.has(key)) leave(child);
+    const left = [...node.children].filter((child) => "left" in child.dataset);
+    for (const entry of entries) {
+      const have = had.get(keyOf(entry));
+      const free = have || (keeps && node.children.length < maxKept) ? undefined : left.shift();
+      if (have) patch(have, entry);
+      else if (free) {
+        free.replaceWith(entry);
+        heirs.set(free, entry);
+      }
+      else node.append(entry);
+    }
+    while (!keeps && node.lastElementChild && "left" in node.lastElementChild.dataset) node.lastElementChild.remove();
+  };
+  const maxKept = 60;
+  const heirs = new WeakMap(); // of entries whose places others took
+  const leave = (entry) => {
+    entry.dataset.key = keyOf(entry);
+    entry.removeAttribute("id"); // which another list may have now
+    entry.dataset.left = "";
+    entry.inert = true;
+    for (const e of entry.querySelectorAll(".pick")) e.checked = false;
+  };
+
+  // A region does not become lower by an update, until the viewer does something.
+  const regions = ".overall, .panel, .lead, .words, .chips, .node, .waiters, .list > li, .hop, .hold, .terms, .rows tbody tr";
+  const heightOf = (e) => e.getBoundingClientRect().height;
+  const heights = () => [...document.querySelectorAll("#live :is(" + regions + ")")].map((e) => [e, heightOf(e)]);
+  const steadily = (update) => {
+    const before = heights();
+    update();
+    const lower = before.map(([e, height]) => [e.isConnected ? e : heirs.get(e), height]).filter(([e, height]) => e && height > heightOf(e));
+    for (const [e, height] of lower) e.style[getComputedStyle(e).display === "table-row" ? "height" : "minHeight"] = height + "px";
+  };
+  for (const act of ["click", "change", "toggle"]) {
+    document.addEventListener(act, (event) => {
+      if (event.target.closest?.("#live")) release();
+    }, true);
+  }
+  const release = () => {
+    for (const e of document.querySelectorAll("#live [style]")) e.removeAttribute("style");
+  };
+  window.addEventListener("resize", release);
+
+  // It comes after all that reads the page before a refresh.
   document.addEventListener("htmx:beforeSwap", (event) => {
-    if (!event.detail.shouldSwap || !("inPlace" in event.target.dataset)) return;
-    const answer = new DOMParser().parseFromString(event.detail.xhr.responseText, "text/html");
-    const fresh = answer.getElementById("live");
-    if (["hx-get", "hx-trigger", "data-in-place"].some((name) => fresh.getAttribute(name) !== event.target.getAttribute(name))) return;
+    if (!event.detail.shouldSwap) return;
     event.detail.shouldSwap = false;
-    localize(answer);
-    patch(event.target, fresh);
+    const answer = new DOMParser().parseFromString(event.detail.xhr.responseText, "text/html");
+    for (const prepare of [localize, showScripted, chartKeys]) prepare(answer);
+    const focused = document.activeElement;
+    const updates = () => ["hx-get", "hx-trigger"].map((name) => event.target.getAttribute(name)).join();
+    const polled = updates();
+    steadily(() => patch(event.target, answer.getElementById("live")));
     document.title = answer.title;
+    // An element loses the focus when it moves.
+    if (focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
+    countPicks();
+    if (updates() !== polled) htmx.process(event.target); // they have ended, or have another address
     for (const done of ["htmx:afterSwap", "htmx:afterSettle"]) document.dispatchEvent(new CustomEvent(done));
   });
 
-  localize(document);
+  for (const prepare of [localize, showScripted, chartKeys]) prepare(document);
 })();

@@ -1,0 +1,48 @@
+package admin
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// maxNews is the largest number of new runs that a page counts.
+const maxNews = 99
+
+// keepTo narrows the filter of a page to the runs up to the newest one that the page showed before,
+// and returns the number of newer runs, or "" if there are none. A zero time changes nothing.
+func (r *reader) keepTo(ctx context.Context, f *storage.RunFilter,
+	newest time.Time) (string, error) {
+	if newest.IsZero() {
+		return "", nil
+	}
+	after := newest.Add(time.Microsecond) // the precision of the stores
+	news := *f
+	news.From, news.Before, news.After, news.Limit = after, nil, nil, maxNews+1
+	if f.Until.IsZero() || f.Until.After(after) {
+		f.Until = after
+	}
+	runs, err := r.Runs(ctx, news)
+	switch n := len(runs); {
+	case err != nil || n == 0:
+		return "", err
+	case n > maxNews:
+		return "More than " + strconv.Itoa(maxNews), nil
+	default:
+		return strconv.Itoa(n), nil
+	}
+}
+
+// newestOf returns the time to which the updates of a page of runs keep: that of the request, or
+// that of the newest listed run. Without runs it is "", so that the first runs appear.
+func newestOf(requested time.Time, listed []storage.Record) string {
+	if len(listed) == 0 {
+		return ""
+	}
+	if requested.IsZero() {
+		requested = listed[0].CreatedAt
+	}
+	return requested.UTC().Format(time.RFC3339Nano)
+}
