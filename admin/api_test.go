@@ -120,7 +120,7 @@ func TestRefusedRequests(t *testing.T) {
 		{"/api/v1/runs?before=" + id(777).String(), 400,
 			"before is " + id(777).String() + ", expected the id of a run in the history"},
 		{"/api/v1/runs?status=failed", 400,
-			`parameter "status" is unknown, expected some of job, group, state, reason, replica, resource, backfill, from, until, limit, before, after`},
+			`parameter "status" is unknown, expected some of job, group, state, reason, replica, resource, error, backfill, from, until, limit, before, after`},
 		{"/api/v1/runs?a;b", 400, "The query can't be read: invalid semicolon separator in query"},
 		{"/api/v1/locks?job=x", 400, `parameter "job" is unknown: this address takes none`},
 		{"/api/v1/overview?x=1", 400, `parameter "x" is unknown: this address takes none`},

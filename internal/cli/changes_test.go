@@ -142,7 +142,8 @@ func nameOf(x ast.Expr) string {
 }
 
 // Commands change the cluster only through operations.Operations, which checks params, permissions
-// and references. No command calls a changing method of the store itself.
+// and references. No command calls a changing method of the store itself, apart from Prune: it
+// deletes what replicas delete without an operator.
 func TestCommandsChangeOnlyByOperations(t *testing.T) {
 	files := token.NewFileSet()
 	methods := changes(t, files)
@@ -152,6 +153,7 @@ func TestCommandsChangeOnlyByOperations(t *testing.T) {
 			t.Errorf("%s is not among the changing methods of the store", name)
 		}
 	}
+	delete(methods, "Prune")
 	byCluster := 0
 	for _, f := range parsed(t, files, ".") {
 		for _, found := range findChanges(files, f, methods) {

@@ -45,8 +45,8 @@ var listingRules = []rule{
 		}
 	}},
 	{"runs are filtered by a text in their errors", func(c *check) {
-		s := c.session("one")
 		c.defined("h", map[string][]locking.Request{"a": {table("s/a")}, "b": {table("s/b")}})
+		s := c.session("one")
 		failed := func(job string, n int, state jobs.State, text string) uuid.UUID {
 			r := request(job, n)
 			done, err := c.Store.Finish(c.ctx, []storage.FinishRequest{{Run: r.Run,
@@ -55,9 +55,9 @@ var listingRules = []rule{
 			equal(c, "finished", len(done) == 1 && done[0], true)
 			return r.Run
 		}
-		refused := failed("a", 1, jobs.Failed, "dial tcp 10.0.3.40:5432: Connection refused")
-		late := failed("b", 2, jobs.TimedOut, "after 100%_of its timeout: connection refused")
-		other := failed("a", 3, jobs.Failed, "100 rows of its table")
+		refused := failed("a", 11, jobs.Failed, "dial tcp 10.0.3.40:5432: Connection refused")
+		late := failed("b", 12, jobs.TimedOut, "after 100%_of its timeout: connection refused")
+		other := failed("a", 13, jobs.Failed, "100 rows of its table")
 		c.pastRuns(2)
 		to := table("s/b").Resource
 		for _, f := range []struct {
