@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -292,4 +294,19 @@ func down() Options {
 	return options(
 		&history{err: fmt.Errorf("%w: dial tcp 10.0.3.7:5432: connect: connection refused",
 			storage.ErrUnavailable)})
+}
+
+// TestStaleCopyShowsItsAge checks that a cached page says since when it is out of date.
+func TestStaleCopyShowsItsAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := calm()
+		handler := newServer(t, o).Handler()
+		get(t, handler, "/")
+		time.Sleep(90 * time.Second)
+		o.Store.(*history).err = down().Store.(*history).err
+		const want = "cached <strong>1 min 30 s ago</strong>"
+		if body := flat(get(t, handler, "/").Body.String()); !strings.Contains(body, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	})
 }

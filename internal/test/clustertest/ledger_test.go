@@ -67,7 +67,9 @@ FROM holdfast.runs WHERE key <> '' AND started_at < scheduled_at`,
 SELECT format('%s scheduled_at %s key %s recovery %s', r.job, r.scheduled_at, r.key, r.recovery) FROM holdfast.runs r
 WHERE r.recovery > 0 AND NOT EXISTS (
     SELECT FROM holdfast.runs l WHERE (l.job, l.scheduled_at, l.key, l.recovery, l.state) = (r.job, r.scheduled_at, r.key, r.recovery - 1, 'lost'))
-    OR EXISTS (SELECT FROM holdfast.runs o WHERE (o.job, o.scheduled_at, o.key, o.recovery) = (r.job, r.scheduled_at, r.key, r.recovery) AND o.id <> r.id)`,
+UNION ALL
+SELECT format('%s scheduled_at %s key %s recovery %s: %s runs', job, scheduled_at, key, recovery, count(*)) FROM holdfast.runs
+GROUP BY job, scheduled_at, key, recovery HAVING count(*) > 1`,
 	},
 	{
 		"conflicting grants never exist at the same time", `
