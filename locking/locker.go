@@ -66,6 +66,7 @@ type Locker struct {
 	// Set with Grants:
 	keeper   *session.Keeper[*sessionLocks] // nil without Grants
 	releases *batch.Batch[Token, bool]
+	swept    swept
 }
 
 // New returns a Locker on b, or an error for each wrong option. With Grants, b may be nil. Then

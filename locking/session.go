@@ -40,7 +40,13 @@ func (l *Locker) newKeeper() *session.Keeper[*sessionLocks] {
 	return session.New(session.Options[*sessionLocks]{
 		TTL: l.options.Session.TTL, Interval: l.options.Session.TTL / 3, Log: l.options.Log,
 		Open: l.openSession, Heartbeat: l.heartbeat, End: l.options.Grants.EndSession,
-		Prepare: func(ctx context.Context, _ *liveSession) error { l.sweepGrants(ctx); return nil },
+		Prepare: func(ctx context.Context, _ *liveSession) error {
+			// A long sweep would use up the session that has just been opened.
+			ctx, cancel := context.WithTimeout(ctx, l.options.Session.TTL/3)
+			defer cancel()
+			l.sweepGrants(ctx)
+			return nil
+		},
 		NewData: func(s *liveSession) *sessionLocks {
 			return newSessionLocks(l.options.Grants, s.ID)
 		},
@@ -132,28 +138,50 @@ func (l *Locker) holdSession(ctx context.Context) {
 	}
 }
 
-// sweepGrants releases the locks of expired sessions and removes their advisory
-// locks, so that no waiter needs to wait for the end of a lease.
+// swept are locks of dead sessions whose advisory locks are not removed yet.
+type swept struct {
+	mu   sync.Mutex
+	left []Released
+}
+
+// take returns the locks and forgets them.
+func (s *swept) take() []Released {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	left := s.left
+	s.left = nil
+	return left
+}
+
+// put remembers locks, at most the last MaxGrants of all.
+func (s *swept) put(left []Released) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left = append(s.left, left...)
+	s.left = s.left[max(0, len(s.left)-MaxGrants):]
+}
+
+// sweepGrants releases the locks of expired sessions and removes their advisory locks, so that no
+// waiter needs to wait for the end of a lease. It also removes those that earlier sweeps could not
+// remove.
 func (l *Locker) sweepGrants(ctx context.Context) {
-	sweeping, cancel := context.WithTimeout(ctx, min(sweepTimeout, l.options.Session.TTL/3))
+	sweeping, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
-	swept, err := l.options.Grants.Sweep(sweeping)
-	if err != nil {
-		if sweeping.Err() == nil {
-			l.options.Log.Warn().Err(err).Msg("sweep of dead sessions failed")
-		}
-		return
+	released, err := l.options.Grants.Sweep(sweeping)
+	if err != nil && sweeping.Err() == nil {
+		l.options.Log.Warn().Err(err).Msg("sweep of dead sessions failed")
 	}
-	for _, r := range swept {
+	for _, r := range released {
 		l.options.Log.Warn().Str("dead_replica", r.Owner.Replica).Str("job", r.Owner.Job).
 			Str("run", r.Owner.Run).
 			Int64("token", int64(r.Token)).Msg("lock of a dead session released")
 	}
-	// A time of its own: a slow sweep must not keep the advisory locks until their leases end.
+	released = append(l.swept.take(), released...)
 	clearing, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
-	if err := l.ClearReleased(clearing, swept); err != nil {
+	if err := l.ClearReleased(clearing, released); err != nil {
 		l.options.Log.Debug().Err(err).
-			Msg("advisory locks of dead sessions not removed, they expire")
+			Msg("advisory locks of dead sessions not removed, trying again at the next sweep")
+		l.swept.put(released)
 	}
 }
