@@ -55,7 +55,7 @@ test: tools testrun ## all tests with real servers and the race detector, in ran
 	@$(TESTNESTED)
 	$(TESTENV) exec $(TESTRUN) -- $(TESTFLAGS) -timeout 10m $(PACKAGES)
 
-soak: tools testrun ## the same tests for longer, and the long proofs; 25 to 35 minutes
+soak: tools testrun ## the same tests for longer, and the long proofs; 40 minutes or more
 	@$(TESTNESTED)
 	HOLDFAST_SOAK=1 $(TESTENV) exec $(TESTRUN) -- $(TESTFLAGS) -timeout 45m $(PACKAGES)
 

@@ -15,7 +15,7 @@ import (
 )
 
 // TestNewRunsWait updates the first page of runs after new ones. The page must keep its runs, with
-// their states of now, and count the new ones.
+// their current states, and count the new ones.
 func TestNewRunsWait(t *testing.T) {
 	o := contention()
 	h := o.Store.(*history)

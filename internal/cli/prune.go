@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// pruneAgain is after what time the command asks again whether a replica has stopped pruning.
+// pruneAgain is the time after which the command asks again whether a replica has stopped pruning.
 const pruneAgain = time.Second
 
 // prunedRows counts what the command deleted.

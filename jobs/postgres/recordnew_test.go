@@ -48,7 +48,7 @@ func (s *harness) expectNoted(done <-chan noted, want ...bool) {
 }
 
 // The replica of a firing waits for a lock for so long that another replica decides on the firing
-// by the misfire policy. The scheduled time has one record, whoever inserts it first.
+// by the misfire policy. The scheduled time has one record: the first one.
 func TestSkipAndMisfireOfOneFiringLeaveOneRecord(t *testing.T) {
 	for first, want := range map[string]string{"the skip": "skipped", "the misfire": "missed"} {
 		t.Run(first+" is first", func(t *testing.T) {

@@ -213,7 +213,8 @@ func byWebhook(list []storage.Undelivered, at func(storage.Undelivered) time.Tim
 	return groups
 }
 
-// figure returns the number of deliveries, of all that were counted.
+// figure returns the number of deliveries in words. If maxDeliveries were counted, there may be
+// more.
 func (d deliveriesOf) figure(counted int) string {
 	many := words.Figure(d.count, "delivery", "deliveries")
 	if counted == maxDeliveries {
