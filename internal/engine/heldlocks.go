@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// lookShare is the part of the time for which a lock has been held that passes between two
-	// looks at it. So a released lock is found after a fortieth of this time on average.
+	// A lock that has been held for a time is looked at again after 1/lookShare of this time. So a
+	// released lock is found after a fortieth of the time on average.
 	lookShare   = 20
 	lookMin     = 20 * time.Millisecond
 	lookPause   = 10 * time.Millisecond // between requests
@@ -28,7 +28,7 @@ const (
 // the tries of the others. So the number of waiting firings costs nothing in memcached. It may be
 // used concurrently.
 //
-// It saves requests and time only. A lock that is not known here is tried as without it.
+// It only saves requests and time. For a lock that is not known here, a firing asks memcached.
 type heldLocks struct {
 	locker    *locking.Locker // nil without memcached: then no lock is known
 	handover  *handover
@@ -53,6 +53,13 @@ func newHeldLocks(locker *locking.Locker, h *handover, intervals *pollIntervals,
 	log zerolog.Logger) *heldLocks {
 	return &heldLocks{locker: locker, handover: h, intervals: intervals, log: log,
 		known: map[string]*heldLock{}, added: make(chan struct{}, 1)}
+}
+
+// none reports whether no lock is known, so that most firings need not format their ids.
+func (h *heldLocks) none() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.known) == 0
 }
 
 // met notes the holder of an advisory lock, as the answer to a request that was sent at that time.
@@ -87,9 +94,6 @@ func (h *heldLocks) update(lock *heldLock, holder locking.Owner, sent time.Time)
 func (h *heldLocks) granted(requests []locking.Request, holder locking.Owner, at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.known) == 0 {
-		return
-	}
 	for _, r := range requests {
 		if lock := h.known[r.Resource.String()]; lock != nil {
 			h.update(lock, holder, at)
@@ -114,9 +118,6 @@ func (h *heldLocks) released(requests []locking.Request) {
 func (h *heldLocks) blocker(run string, requests []locking.Request) *locking.HeldError {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.known) == 0 {
-		return nil
-	}
 	now := time.Now()
 	for _, r := range requests {
 		lock := h.known[r.Resource.String()]

@@ -24,7 +24,7 @@ type advisoryLocks struct {
 // known returns what blocks the firing as of the last look at the locks, or nil if the firing must
 // try to lock. It sends no request.
 func (l advisoryLocks) known(f *firing, before *refusal) *refusal {
-	if l.locker == nil {
+	if l.locker == nil || l.held.none() {
 		return nil
 	}
 	if held := l.held.blocker(f.run.String(), f.entry.requests); held != nil {
@@ -78,7 +78,9 @@ func (l advisoryLocks) tryAll(ctx context.Context, f *firing,
 
 // granted notes that the firing holds its locks.
 func (l advisoryLocks) granted(f *firing) {
-	l.held.granted(f.entry.requests, l.owner(f), time.Now())
+	if !l.held.none() {
+		l.held.granted(f.entry.requests, l.owner(f), time.Now())
+	}
 }
 
 func (l advisoryLocks) owner(f *firing) locking.Owner {
