@@ -26,11 +26,11 @@ type Backfill struct {
 }
 
 // Backfill adds a backfill. Replicas add and start its runs, the oldest first, even after this
-// replica has stopped. Operations.PlanBackfill returns what it would do, Operations.ReadBackfill
-// its progress, and Operations.CancelBackfill ends it.
+// replica has stopped. Operations.PlanBackfill returns what it would do. Operations.ReadBackfill
+// returns its progress. Operations.CancelBackfill ends it.
 //
-// The errors are those of Operations.Backfill. Before Open it is ErrNotOpen, and after Run has
-// returned it is ErrStopped.
+// The errors are those of Operations.Backfill. Before Open the error is ErrNotOpen, and after Run
+// has returned it is ErrStopped.
 func (r *Replica) Backfill(ctx context.Context, b Backfill) (storage.Backfill, error) {
 	ops, err := r.operations()
 	if err != nil {

@@ -47,7 +47,7 @@ type Job[P any] struct {
 	Writes    []string           // tables that it writes: exclusive locks
 	Reads     []string           // tables that it only reads: shared locks
 	Resources []configs.Resource // other locks
-	NoTables  bool               // instead of the three: it locks at most its own name
+	NoTables  bool               // no Writes, Reads or Resources: it locks at most its own name
 
 	Group    string
 	Priority int           // 1 to 9, and 9 goes first; 0 is 5

@@ -135,7 +135,7 @@ func WithMemcached(servers ...string) Option {
 }
 
 // WithReplicaName sets the name of the replica, which must differ between live replicas. If a
-// replica with a name was killed, its next process ends the old session at once.
+// replica was killed, the next process with its name ends the old session at once.
 func WithReplicaName(name string) Option {
 	return change(func(c *configs.Config) {
 		c.Replica = configs.Replica{Name: name}

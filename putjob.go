@@ -11,9 +11,9 @@ import (
 
 // PutJob adds a job at run time, or changes an added one. version is 0 for a new job, the version
 // of the added job to change, or operations.AnyVersion for both cases. Operations.PutJob does the
-// same with a text. The job is stored, and any replica can run it. So it names its handler in
-// Handler, which all replicas must have, and cannot have a Run. All mistakes are returned at once,
-// as *operations.SpecError.
+// same with the text of a job. The job is stored, and any replica can run it. So it names its
+// handler in Handler, which all replicas must have, and cannot have a Run. All mistakes are
+// returned at once, as *operations.SpecError.
 func (r *Replica) PutJob(ctx context.Context, by storage.Action, job AnyJob,
 	version int64) (storage.Spec, error) {
 	ops, err := r.operations()

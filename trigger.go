@@ -62,7 +62,7 @@ type TriggerResult struct {
 	Outcome TriggerOutcome `json:"outcome"`
 	Run     storage.Record `json:"run,omitzero"` // zero without a run
 	// WaitsFor is what blocks the run now. If a trigger with a Wait of 0 was refused, it is what
-	// would have blocked the run. Nil: nothing does. A trigger in a transaction does not know it.
+	// would have blocked the run. Nil: nothing blocks the run, or the trigger was in a transaction.
 	WaitsFor *storage.RunBlocker `json:"waits_for,omitempty"`
 }
 

@@ -9,7 +9,8 @@
 //   - its view of memcached
 //   - what comes from its cron table: next scheduled times, next firings, upcoming conflicts,
 //     explanations, and the params, policies, webhooks and dependencies of a job
-//   - which problems of the status have just ended, except failing jobs and lost replicas
+//   - the problems of the status that have just ended, unless they are about failing jobs or lost
+//     replicas
 //
 // Each page names the replica that answers.
 //

@@ -161,7 +161,7 @@ func adviceOn(err error, status int) string {
 	case errors.Is(err, storage.ErrKeyUsed):
 		return keyUsedAdvice
 	case errors.Is(err, storage.ErrPaused):
-		return "Nothing was done. Resume it first, or tick the box below."
+		return "Nothing was done. End the pause first, or tick the box below."
 	case errors.Is(err, storage.ErrInTransaction):
 		return "Nothing was done. The transaction may still commit. Tick the box below to end it."
 	case errors.Is(err, storage.ErrFromConfig):

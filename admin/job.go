@@ -41,7 +41,7 @@ type Job struct {
 	Resources   []Resource     `json:"resources"`
 	Recover     bool           `json:"recover,omitempty"`
 	Version     int64          `json:"version"`
-	// the job was added at run time and is removed now
+	// the job was added at run time and has been removed
 	Removed bool            `json:"removed,omitempty"`
 	Pauses  []storage.Pause `json:"pauses,omitempty"` // pauses that cover the job now
 	// null if there is none, or if this replica does not know the job

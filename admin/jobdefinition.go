@@ -26,7 +26,7 @@ type JobDefinition struct {
 	// with [redacted] in place of secrets; absent without the permission edit_jobs
 	Params      json.RawMessage  `json:"params,omitempty"`
 	Overridable []string         `json:"overridable,omitempty"` // params that a trigger may replace
-	Database    string           `json:"database,omitempty"`    // absent: that of the history
+	Database    string           `json:"database,omitempty"`    // absent: that of the store
 	Calendars   []string         `json:"calendars,omitempty"`   // that exclude scheduled times
 	After       []string         `json:"after,omitempty"`       // its dependencies
 	Dependents  []string         `json:"dependents,omitempty"`  // jobs that depend on it

@@ -32,7 +32,7 @@ const minRefresh = 5 * time.Second
 // ErrOptions is wrapped by every error about Options except ExposedError.
 var ErrOptions = errors.New("admin options")
 
-// ExposedError reports an address that other machines can reach on a server without users.
+// ExposedError reports that a server without users has an address that other machines can reach.
 type ExposedError struct {
 	Address string
 }
@@ -60,8 +60,8 @@ type Options struct {
 	// sender who is not signed in. After an error the request is answered with 503, and the error
 	// is logged. It must be safe for concurrent use.
 	Authenticate func(*http.Request) (access.Visitor, error)
-	// SignInURL is where a browser is sent if its user is not signed in by Authenticate, with the
-	// address of the page in the query parameter next. "": the answer is 401.
+	// SignInURL is where a browser is sent if Authenticate returns the zero Visitor. The query
+	// parameter next has the address of the page. "": the answer is 401.
 	SignInURL string
 	// Hosts are the host names of the server besides loopback names, in lower case, without port. A
 	// server on which senders sign in also answers to IP addresses. With Authenticate it answers to
@@ -84,7 +84,8 @@ type Options struct {
 	CookieKeys [][]byte
 	// LoginAttempts counts failed sign-ins for all replicas. Nil: each replica counts its own.
 	LoginAttempts storage.LoginAttempts
-	// SignOuts stores sign-outs, which end sign-ins at all replicas. Nil: only at this replica.
+	// SignOuts stores sign-outs, which end sign-ins at all replicas. Nil: they end sign-ins only at
+	// this replica.
 	SignOuts storage.SignOuts
 	// Events writes sign-ins, sign-outs and refusals to the audit log. Nil: they are only logged.
 	Events storage.AuditWriter
@@ -116,13 +117,11 @@ type Options struct {
 	Session func() uuid.UUID
 	Version string // of the binary
 
-	// Upcoming returns the next firing of each job of this replica's cron table that is later than
-	// start, the soonest first, at most n. It must be safe for concurrent use. Nil: no firings are
-	// shown.
+	// Upcoming returns the next firing after start of each job in this replica's cron table, the
+	// soonest first, at most n. It must be safe for concurrent use. Nil: no firings are shown.
 	Upcoming func(start time.Time, n int) []ScheduledFiring
-	// ScheduledTimes returns the next scheduled times of one job of this replica's cron table that
-	// are later than start, at most n. It must be safe for concurrent use. Nil: no scheduled times
-	// are shown.
+	// ScheduledTimes returns the next scheduled times after start of one job in this replica's cron
+	// table, at most n. It must be safe for concurrent use. Nil: no scheduled times are shown.
 	ScheduledTimes func(job string, start time.Time, n int) []time.Time
 	// LongestWait returns how long a firing of a job waits for a lock that is held, but at most
 	// limit. It returns false if that is not known. It must be safe for concurrent use and may be

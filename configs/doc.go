@@ -19,25 +19,25 @@
 //
 // # Values from outside
 //
-// ${NAME} in any value becomes that environment variable. ${NAME:-default} has a default for a
-// variable that is unset or empty, and $${ is a literal ${. An unset variable without a default
-// is a mistake. Inside { } and [ ] such a value needs quotes, because of the rules of YAML. An
-// unquoted value is parsed again after the expansion, so that it may become a number. A quoted
-// one stays text.
+// ${NAME} in any value becomes the value of that environment variable. ${NAME:-default} has a
+// default for a variable that is unset or empty, and $${ is a literal ${. An unset variable without
+// a default is a mistake. Inside { } and [ ] such a value needs quotes, because of the rules of
+// YAML. An unquoted value is parsed again after the expansion, so that it may become a number. A
+// quoted one stays text.
 //
 // A key whose value is a secret, such as database.url, has a second form, such as
-// database.url_file. That names a file that contains the value. Its path is relative to the folder
-// of the configuration.
+// database.url_file. The second form names a file that contains the value. Its path is relative to
+// the folder of the configuration.
 //
 // # Secrets
 //
-// Secret and Params print, format and marshal without secrets: a Secret as "[redacted]", a param
-// as it is written in the file, before expansion. A Problem never quotes a secret. It quotes the
-// value of a variable only in names of tables and resources, which every page shows. In messages
+// Secret and Params print, format and marshal without secrets: a Secret as "[redacted]", a param as
+// it is written in the file, before expansion. A Problem never quotes a secret. It quotes the value
+// of a variable only in names of tables and resources, which the admin page shows too. In messages
 // of handlers about params the values of variables are redacted (internal/redact).
 //
 // # Limits of this package
 //
-// This package does not know the handlers of a program. The option WithHandlers gives it their
-// names and checks the params of jobs with them. It opens no database, socket or lock.
+// This package does not know the handlers of a program. With the option WithHandlers, it checks the
+// handler and the params of each job. It opens no database, socket or lock.
 package configs

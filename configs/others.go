@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// OtherJob is a job of a configuration, as far as ParseJob checks other jobs against it.
+// OtherJob is what ParseJob needs of a job of the configuration to check another job against it.
 type OtherJob struct {
 	Name     string
 	Schedule schedule.Schedule

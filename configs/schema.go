@@ -14,7 +14,7 @@ import (
 // complete and check it again.
 type Config struct {
 	Database Database `yaml:"database"`
-	// Databases are those in which jobs have tables, besides Database, by name.
+	// Databases are further databases in which jobs have tables, by name.
 	Databases map[string]JobDatabase `yaml:"databases"`
 	Replica   Replica                `yaml:"replica"`
 	Locking   Locking                `yaml:"locking"`
@@ -60,8 +60,8 @@ type Database struct {
 	// URL is a postgres:// or postgresql:// URL, or sqlite:// and the path of a file. A relative
 	// path begins at the working directory.
 	URL Secret `yaml:"url"`
-	// JobsURL leads to the same PostgreSQL database, with a role for the transactions of jobs that
-	// has fewer permissions. Empty: URL.
+	// JobsURL is for the transactions of jobs: the same PostgreSQL database, with a role that has
+	// fewer permissions. Empty: URL.
 	JobsURL Secret `yaml:"jobs_url"`
 	// MaxConnections bounds the pool of PostgreSQL connections.
 	MaxConnections int `yaml:"max_connections" min:"5" max:"1000"`
@@ -333,8 +333,8 @@ type BuiltinHandlers struct {
 // *.example.com, an address, or a network such as 10.1.0.0/16.
 //
 // Link-local addresses and metadata services are refused, unless Allow has the address itself. For
-// link-local addresses, Allow can also have 169.254.0.0/16, fe80::/10 or a part of these networks
-// that contains the address: 169.254.0.0/16 also allows the metadata service 169.254.169.254. A
+// link-local addresses, Allow can also have 169.254.0.0/16, fe80::/10, or a part of one of them
+// that contains the address. So 169.254.0.0/16 also allows the metadata service 169.254.169.254. A
 // wider network does not allow them.
 type Targets struct {
 	Allow []string `yaml:"allow"` // empty: all hosts
@@ -343,8 +343,8 @@ type Targets struct {
 
 // AddedJobs limits jobs that operators add at run time.
 type AddedJobs struct {
-	// AllowedEnv are the variables that the params of these jobs may use. Their other keys cannot
-	// use variables.
+	// AllowedEnv are the variables that the params of these jobs may use. The other keys of these
+	// jobs cannot use variables.
 	AllowedEnv []string `yaml:"allowed_env"`
 }
 

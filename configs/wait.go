@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// Wait is a wait policy: how long a firing retries held resources, and how long it blocks newer
+// Wait is a wait policy: how long a firing retries held resources, and how long it blocks younger
 // firings meanwhile.
 type Wait struct {
 	Attempts int
@@ -15,7 +15,7 @@ type Wait struct {
 	Elapsed  time.Duration
 	Backoff  retry.Backoff
 	Jitter   float64
-	// Reserve is how long newer conflicting firings wait behind a waiting firing; 0: they do not.
+	// Reserve is how long younger conflicting firings wait behind a waiting firing; 0: they do not.
 	Reserve time.Duration `min:"0s" max:"24h"`
 }
 

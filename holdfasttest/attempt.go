@@ -24,8 +24,8 @@ type Attempt struct {
 	Saved json.RawMessage
 	// Commits is how many of its fenced transactions have committed.
 	Commits int
-	// CompletedInTx says that one of them recorded the success of the run: effects and success were
-	// one commit.
+	// CompletedInTx says that a fenced transaction recorded the success of the run: effects and
+	// success were one commit.
 	CompletedInTx bool
 
 	t   testing.TB

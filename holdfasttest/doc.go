@@ -81,9 +81,9 @@
 // call. The engine is the engine of a replica: schedules, locks, policies, sessions and reasons are
 // the real ones.
 //
-// New must be called in a bubble of testing/synctest. Its clock stands still while the program
-// computes, and jumps while everything waits. It begins at midnight UTC on 2000-01-01: see
-// [SetClock]. A day takes about a second of processor time.
+// New must be called in a bubble of testing/synctest. The clock of the bubble stands still while
+// the program computes, and jumps while everything waits. It begins at midnight UTC on 2000-01-01:
+// see [SetClock]. A day of this clock takes about a second of processor time.
 //
 // Handlers run in the bubble too. They may sleep and use timers. A handler that ignores the end of
 // its context, and has not returned at the end of the test, makes synctest.Test fail with a
@@ -104,7 +104,7 @@
 // transaction of the run is open. A test of [Work] has no conflicting transactions at all.
 // docs/guarantees.md says what the real stores guarantee. For a job with a Database, a test checks
 // the claim too. In a real database, such a run may still commit after it has lost its claim, until
-// a newer run has committed.
+// a newer run that conflicts with it has committed.
 //
 // Replica.TriggerTx returns holdfast.ErrNoPostgres: test it with a replica on PostgreSQL.
 package holdfasttest

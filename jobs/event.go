@@ -20,8 +20,8 @@ type EventKind string
 // refuses its next call for the run. Then it publishes the event: EventFinished for a cancelled
 // waiting run, EventLost for a run whose locks were released. For a cancelled run that no replica
 // had, the replica that executed the action publishes it. Nothing is published for such a run if
-// the action was executed outside a replica, for example by the command scheduler cancel, or if it
-// was the removal of the job.
+// the action was the removal of the job, or if it was executed outside a replica, for example by
+// the command scheduler cancel.
 const (
 	// the replica tries to start a scheduled firing
 	EventScheduled EventKind = "scheduled"
@@ -32,7 +32,7 @@ const (
 	EventRetried  EventKind = "retried"  // an attempt ended, and another follows
 	EventFinished EventKind = "finished" // a run ended
 	EventSkipped  EventKind = "skipped"  // a firing did not run, and will not
-	// a scheduled time that no replica started was recorded as missed
+	// a firing that no replica started in time was recorded as missed
 	EventMissed EventKind = "missed"
 	// a run was recorded as lost, by its own replica or by a sweep
 	EventLost EventKind = "lost"

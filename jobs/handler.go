@@ -6,8 +6,8 @@ import (
 )
 
 // HandlerFunc is a handler bound to the params of one job. It executes one attempt. It must return
-// soon after ctx ends; the cause of ctx has the reason. The attempt succeeds if it returns nil, or
-// fence.ErrCommitted because an earlier attempt has done the work.
+// soon after ctx ends; the cause of ctx has the reason. The attempt succeeds if the HandlerFunc
+// returns nil, or fence.ErrCommitted because an earlier attempt has done the work.
 type HandlerFunc func(ctx context.Context, run *Run) error
 
 // Middleware wraps the handlers of all jobs. Holdfast calls it once for each job, and again for

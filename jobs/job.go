@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// Misfire is a misfire policy: what happens to scheduled times that no replica started in time.
+// Misfire is a misfire policy: what happens to firings that no replica started in time.
 type Misfire string
 
 // The misfire policies.
@@ -103,8 +103,8 @@ type Job struct {
 	Recover     bool          // run again, at most three times, if the replica of the run died
 }
 
-// Requests returns everything that the job locks: its resources, a slot of its group if that has a
-// limit and, unless its runs may overlap, its own name.
+// Requests returns everything that the job locks: its resources, a slot of its group (if the group
+// has a limit) and its own name (unless its runs may overlap).
 func (j *Job) Requests() ([]locking.Request, error) {
 	requests, err := j.DeclaredRequests()
 	if err != nil {

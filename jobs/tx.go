@@ -23,8 +23,9 @@ type Tx interface {
 var errNoStore = errors.New("fenced transaction: the run has no store")
 
 // InTx runs fn in a fenced transaction in the database of the store. The writes of fn commit only
-// if the run still has its claim. No conflicting run can get a claim between this check and the
-// commit. An error of fn rolls back. InTx returns storage.ErrSuperseded if the claim is gone.
+// if the run still has its claim. InTx checks this first, and no conflicting run can get a claim
+// between the check and the commit. An error of fn rolls back. InTx returns storage.ErrSuperseded
+// if the claim is gone.
 //
 // With SQLite, the transaction is the only writer of the file, so keep it short.
 //

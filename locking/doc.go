@@ -67,7 +67,7 @@
 // Acquire adds the advisory locks first. Then the grants decide. If they refuse the lock, the
 // Locker removes its advisory locks. Later tries depend on the blocker:
 //
-//   - While the blocker has an advisory lock, a try only reads that.
+//   - While the blocker has an advisory lock, a try reads only this lock.
 //   - Otherwise a try asks the grants. Shared locks, slots and waiters have no advisory lock.
 //
 // If a server does not answer, the Locker does not ask it for two seconds. The grants decide alone.
@@ -96,8 +96,9 @@
 // # Guarantee
 //
 // Without grants, a lock is only advisory. The key-value store can lose it by a restart or an
-// eviction, or when the clock of a suspended machine stands still. Then a second holder gets the
-// lock. Both have it until the first one notices the loss at its next renewal.
+// eviction. The lock can also expire while the machine of its holder is suspended: the clock of
+// that machine does not count this time. Then a second holder gets the lock. Both have it until the
+// first one notices the loss at its next renewal.
 //
 // Grants never give conflicting claims at the same time. But a holder can freeze, and continue
 // after another holder has got the lock. So the place where the work takes effect must check

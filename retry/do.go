@@ -48,9 +48,11 @@ func (e *ExhaustedError) Unwrap() []error {
 	return []error{e.Cause, e.End}
 }
 
-// Do calls op until it returns nil, as often as the policy allows, with delays between. It returns
-// nil, an error of op for which the option If says not to retry, the cause of ctx if ctx ended
-// before the first try, or an *ExhaustedError.
+// Do calls op until it returns nil, as often as the policy allows, with delays between. Do returns
+// nil or one of these errors:
+//   - an error of op for which the option If says not to retry
+//   - the cause of ctx, if ctx ended before the first try
+//   - an *ExhaustedError
 func Do(ctx context.Context, policy Policy, op func(context.Context) error,
 	options ...Option) error {
 	if ctx.Err() != nil {

@@ -46,8 +46,8 @@ func (p Policy) allows(tries int) bool {
 	return p.Elapsed > 0
 }
 
-// Longest returns the longest total wait of a series, without jitter and the tries
-// themselves, or limit if that is shorter.
+// Longest returns the longest possible sum of the delays of a series without jitter, or limit if
+// that is shorter.
 func (p Policy) Longest(limit time.Duration) time.Duration {
 	if p.Attempts <= 0 {
 		return min(p.Elapsed, limit)

@@ -73,7 +73,8 @@ type Access struct {
 }
 
 // Parts are what the page shows of an open replica, and what it needs to perform actions. All
-// functions must be safe for concurrent use. A field that may be nil says what this means.
+// functions must be safe for concurrent use. The comment of a field that may be nil says what nil
+// means.
 type Parts struct {
 	Access
 	Refresh time.Duration // of open pages that get no events
@@ -96,14 +97,12 @@ type Parts struct {
 	// mistakes. Nil: the replica has no file.
 	Reload func(ctx context.Context, by storage.Action) (Reloaded, error)
 
-	// Upcoming returns the next firing of each job that is later than start, the soonest first, at
-	// most n.
+	// Upcoming returns the next firing after start of each job, the soonest first, at most n.
 	Upcoming func(start time.Time, n int) []ScheduledFiring
-	// ScheduledTimes returns the next scheduled times of a job that are later than start, at most
-	// n.
+	// ScheduledTimes returns the next scheduled times after start of a job, at most n.
 	ScheduledTimes func(job string, start time.Time, n int) []time.Time
 	// LongestWait returns how long a firing of a job waits for a lock that is held, but at most
-	// limit, and false if that is not known.
+	// limit. It returns false if that is not known.
 	LongestWait func(job string, limit time.Duration) (time.Duration, bool)
 	Table       explain.Table // the cron table of the replica
 	Explain     func(ctx context.Context, job, at string) (explain.Explanation, error)

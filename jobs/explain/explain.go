@@ -100,9 +100,10 @@ func (l list) Hash(name string) string {
 	return d.Hash
 }
 
-// Explain parses the time as schedule.ParseTime does, in the job's zone, and explains the job at
-// it. If a local time exists twice, it takes the one at which the job is due, or the first. It
-// returns an error that wraps schedule.ErrTime, an *UnknownJobError, or an error of the store.
+// Explain parses the time as schedule.ParseTime does, in the job's zone, and explains the firing of
+// the job at that time. If a local time exists twice, Explain takes the one at which the job is
+// due, or the first. It returns an error that wraps schedule.ErrTime, an *UnknownJobError, or an
+// error of the store.
 func (x *Explainer) Explain(ctx context.Context, job, at string) (Explanation, error) {
 	now, err := x.sources.Store.Now(ctx)
 	if err != nil {
@@ -137,7 +138,7 @@ func (x *Explainer) Explain(ctx context.Context, job, at string) (Explanation, e
 	return e, nil
 }
 
-// ExplainAt explains the job at a time.
+// ExplainAt explains the firing of the job at a time.
 func (x *Explainer) ExplainAt(ctx context.Context, name string, at time.Time) (Explanation, error) {
 	at = at.UTC()
 	job, view, err := x.subject(ctx, name, at)

@@ -31,8 +31,8 @@ const (
 	VerdictAwaitingDependencies Verdict = "awaiting_dependencies"
 	VerdictDependencyFailed     Verdict = "dependency_failed" // a dependency did not succeed
 	VerdictNotScheduled         Verdict = "not_scheduled"     // it is not due then
-	// the store has no record of it: the job was not registered or had another schedule then, or it
-	// is one of the earlier scheduled times of an outage, which are not recorded one by one
+	// the store has no record of it: the job was not registered then, the job had another schedule
+	// then, or there was a long outage, of which only the last scheduled times are recorded
 	VerdictNotCounted Verdict = "not_counted"
 	VerdictForgotten  Verdict = "forgotten" // the history does not go back that far
 )
@@ -65,7 +65,7 @@ type Explanation struct {
 	ExcludedBy string `json:"excluded_by,omitempty"`
 	// Clocks describes the effect of a change of the zone's clocks on the scheduled time.
 	Clocks string `json:"clocks,omitempty"`
-	// Pauses are the pauses that were active when it was to start.
+	// Pauses are the pauses that were active when the firing was to start.
 	Pauses []storage.Pause `json:"pauses,omitempty"`
 	// After is the outcome of each dependency, in their order.
 	After []Dependency `json:"after,omitempty"`

@@ -25,16 +25,16 @@
 // the key of a resource. All rows begin with the id of their cluster.
 //
 //   - tokens has a row for each name. The row has the largest token of a run that locked the name
-//     exclusively. A name above other names has a second row (see New names).
+//     exclusively. The name of a schema has a second row (see New names).
 //   - readers has the tokens of the runs that locked a name in shared mode, one row for each name
 //     and token. Such a run is a reader of the name.
 //   - commits has a row for each committed transaction, except those of [Check] and [Transact].
 //
 // # The pass
 //
-// A name is above another name if it covers it: a schema is above its tables, which are beneath it.
-// The first statements of a transaction are one pass over the names that the run locks, and the
-// names above them, in byte order. The pass locks rows of tokens:
+// A name is above the names that it covers: a schema is above its tables, and the tables are
+// beneath the schema. The first statements of a transaction are one pass over the names that the
+// run locks, and the names above them, in byte order. The pass locks rows of tokens:
 //
 //   - It locks the row of a name for update if the run locks the name exclusively.
 //   - It locks the row of a name for share if the run locks the name shared.
@@ -42,9 +42,9 @@
 //   - For a schema that the run locks shared, it also locks the rows of all names beneath for
 //     share.
 //
-// So two transactions of conflicting runs want one row in conflicting modes, and the second one
-// waits. Readers do not wait for each other. The sections New names and Isolation have the
-// exceptions.
+// So two transactions of conflicting runs lock at least one row in conflicting modes, and the
+// second one waits. Readers do not wait for each other. The sections New names and Isolation have
+// the exceptions.
 //
 // When all rows are locked, the pass reads the tokens. The run is superseded
 // ([storage.ErrSuperseded]) in each of these cases:

@@ -32,8 +32,8 @@ type CommandParams struct {
 	// Command is a program and its arguments; they are not passed to a shell. A program without a
 	// slash is looked up in the scheduler's PATH. The arguments and the values of Env may have
 	// templates such as {{scheduled_at}} or {{scheduled_at:%Y-%m-%d}}, with the names of [Values].
-	// Their values are not quoted for a shell. So a script, such as the argument after sh -c, must
-	// not have templates.
+	// The values of templates are not quoted for a shell. So a script, such as the argument after
+	// sh -c, must not have templates.
 	Command []string `json:"command"`
 	Dir     string   `json:"dir"` // working directory; default the scheduler's own
 	// Env is added to the inherited variables. Only PATH, HOME, USER, LOGNAME, LANG, LC_ALL,

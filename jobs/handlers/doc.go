@@ -14,12 +14,12 @@
 // http and command work outside of the store. They pass on the fencing token of the run: http in
 // the header X-Holdfast-Token, command in the environment variable HOLDFAST_TOKEN. Of two runs that
 // conflict, the later one has the larger token. A system that refuses tokens smaller than the
-// largest that it has seen is protected from superseded runs. Otherwise their effects are best
-// effort.
+// largest that it has seen is protected from superseded runs. In other systems, a superseded run
+// can still have effects.
 //
 // # End of a run
 //
-// All three return soon after the context of the run has ended, with an error that wraps its
-// cause. The last output of a response or a process is stored with the run, and the error quotes
-// a part of it.
+// All three return soon after the context of the run has ended, with an error that wraps its cause.
+// The end of a response, or of the output of a process, is stored with the run. The error quotes a
+// part of it.
 package handlers

@@ -66,8 +66,9 @@ type Options struct {
 // action (package permission). Otherwise the method returns a *permission.DeniedError. A context
 // without a subject may do everything.
 //
-// An empty Actor of an Action means "program", an empty Via "go". Methods return the errors of
-// Control, and a *storage.BadInputError for invalid input. They may be called concurrently.
+// An empty Actor of an Action means "program", and an empty Via means "go". Methods return the
+// errors of Control, and a *storage.BadInputError for invalid input. They may be called
+// concurrently.
 type Operations struct {
 	options Options
 

@@ -7,7 +7,7 @@ type Permission string
 const (
 	View        Permission = "view"         // read jobs, runs, locks, replicas and the audit log
 	ViewOutput  Permission = "view_output"  // read output, results and saved state of runs
-	ViewParams  Permission = "view_params"  // read the params that triggers gave runs
+	ViewParams  Permission = "view_params"  // read the params that triggers gave to runs
 	ViewMetrics Permission = "view_metrics" // read the metrics of a replica
 	Trigger     Permission = "trigger"      // add runs of a job, and repeat deliveries of webhooks
 	Pause       Permission = "pause"        // pause and resume

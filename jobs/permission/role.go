@@ -92,7 +92,7 @@ func Predefined() []Role {
 type Policy struct{ grants map[string][]Grant }
 
 // NewPolicy returns the policy of the predefined roles and the given ones. It calls bad for each
-// mistake in these. After a mistake, do not use the policy.
+// mistake in the given ones. After a mistake, do not use the policy.
 func NewPolicy(roles []Role, bad func(format string, args ...any)) *Policy {
 	all := Predefined()
 	known := map[string]Role{}

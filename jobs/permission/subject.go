@@ -16,7 +16,7 @@ type Identity struct {
 
 // Authorizer decides whether the sender of a request has a permission on a target. It returns nil,
 // a *DeniedError, or why it could not decide. An identity that has a permission on Everything must
-// have it on all targets. It must be safe for concurrent use.
+// have it on all targets. An Authorizer must be safe for concurrent use.
 type Authorizer interface {
 	Authorize(ctx context.Context, sender Identity, p Permission, t Target) error
 }

@@ -20,7 +20,8 @@
 // The table fences orders two starts that want related resources. It has one row for each resource.
 // (Package fence has other tables, in other databases.) A start works in two steps:
 //
-//  1. It locks the names that it wants FOR NO KEY UPDATE, and their ancestors FOR SHARE.
+//  1. It locks the rows of the resources that it wants FOR NO KEY UPDATE. It locks the rows of the
+//     resources above them, such as the schema of a table, FOR SHARE.
 //  2. A later statement looks for conflicting grants. So the second start sees the grants of the
 //     first one.
 //
@@ -32,9 +33,9 @@
 // # Starts
 //
 // Most firings are new, and nothing refuses them. One statement (startNew) inserts such a run as
-// running, with its claim and grants. It leaves a request undecided if any grant or want might
-// refuse it, and the caller sends the request again. Such requests take several statements, which
-// insert the run as waiting and then update it to running.
+// running, with its claim and grants. It leaves a request undecided if a grant, or the request of a
+// waiter (table wants), might refuse it. The caller then sends the request again. Such requests
+// take several statements, which insert the run as waiting and then update it to running.
 //
 // If two replicas insert runs of one firing at the same time, startNew fails with a unique
 // violation. The start is then sent again with a statement that leaves out the firing
@@ -47,12 +48,13 @@
 // # Skips
 //
 // One statement (recordNew) inserts a skipped firing that has no run yet as an ended run. It leaves
-// out a firing that has a run. The statements for all other notes then decide. They insert a
-// missing run as waiting, and update it. So a skip without a row costs one insert.
+// out a firing that has a run. The statements that write all other notes ([storage.Note]) then
+// write this one too. They insert a missing run as waiting, and update it. So a skip without a row
+// costs one insert.
 //
-// While such a firing waits, it has no row for at most about a second. If its replica dies then,
-// the misfire check finds no run of the scheduled time, and records it. If both record it, the
-// unique key of the firing keeps the first record.
+// A firing that waits has no row for about the first second. If its replica dies in this time, the
+// misfire check finds no run of the scheduled time, and records a misfire. If the replica and the
+// misfire check both record the firing, the unique key of the firing keeps the first record.
 //
 // # Order of locks
 //
@@ -110,7 +112,7 @@
 // Each action ([storage.Control]) is one transaction with its entry in the audit log. It first
 // takes an advisory lock of PostgreSQL on its key. So a second action with the key sees the result
 // of the first one. An action that adds, changes or removes a job then takes such a lock on all
-// added jobs. Each action locks the row of meta last, in the round trip that commits.
+// added jobs. Each action locks the row of the table meta last, in the round trip that commits.
 //
 // Concurrent triggers of one [Store] share a transaction of one round trip (triggerRuns). This
 // transaction only inserts rows. It inserts runs in the byte order of job, key and actor. It leaves
@@ -144,14 +146,14 @@
 // # Locks of programs
 //
 // [Store.Grants] decides on locks of programs without a scheduler. Such a lock is a claim without a
-// run. A grant follows the rules of a start, and also these:
+// run. The method Grant follows the rules of a start, and also these:
 //
-//   - A grant looks for conflicts before it locks fences, and again afterwards. A request that the
+//   - Grant looks for conflicts before it locks fences, and again afterwards. A request that the
 //     first look refuses locks no fence.
-//   - At its end, a grant checks the session. If the session is no longer alive, the whole grant
+//   - At its end, Grant checks the session. If the session is no longer alive, the whole call
 //     fails.
-//   - A grant locks the rows of its waiting locks. So a withdrawal of such a lock happens before or
-//     after the grant.
+//   - Grant locks the rows of the waiting locks that it decides on. So a withdrawal of such a lock
+//     happens before or after the call.
 //   - A waiting lock ends with its session.
 //
 // # Round trips

@@ -13,8 +13,8 @@ import (
 const (
 	specColumns = ` job, spec, version, changed_at, changed_by, removed`
 
-	// A job comes from the configuration while a session has it from there. If no session has the
-	// job, its last known source counts.
+	// A job comes from the configuration while a session has it from there. If no session has any
+	// job, the last known source counts.
 	comesFromConfig = `
 SELECT EXISTS (
     SELECT FROM holdfast.session_jobs c JOIN holdfast.definitions d ON d.job = c.job

@@ -21,7 +21,7 @@ const (
 	// the database with the tables of its job did not answer, or lacks the tables of the fence
 	DatabaseUnavailable Reason = "database_unavailable"
 	Misfire             Reason = "misfire" // no replica that has the job was up to start it in time
-	// another scheduled time of the job took its place
+	// another firing of the job took its place
 	Superseded Reason = "superseded"
 	// its replica died, or could not confirm its session
 	SessionLost Reason = "session_lost"
@@ -40,7 +40,7 @@ const (
 	Released Reason = "released" // an operator released its locks
 	// no replica has had its job for storage.MaxAbsence, or a reload removed the job
 	JobGone Reason = "job_gone"
-	// the clock of its replica was off by more than its limit
+	// the clock of its replica was off by more than clock.max_offset
 	ClockOff Reason = "clock_off"
 )
 

@@ -75,8 +75,8 @@ func (s Schedule) excluding(scheduledAt time.Time) (calendar *Calendar, until ti
 	return nil, scheduledAt
 }
 
-// Excluded reports whether the schedule would be due at t without its calendars, and a calendar
-// excludes t. It returns the calendar's name.
+// Excluded reports whether t is a scheduled time that a calendar excludes, and returns the
+// calendar's name.
 func (s Schedule) Excluded(t time.Time) (calendar string, ok bool) {
 	if s.nominal(t.Add(-time.Nanosecond)) != t.UTC() {
 		return "", false
@@ -88,8 +88,8 @@ func (s Schedule) Excluded(t time.Time) (calendar string, ok bool) {
 	return c.name, true
 }
 
-// ExcludedAt reports whether a calendar excludes t, due or not, and returns the calendar's name. It
-// is for schedules without scheduled times of their own.
+// ExcludedAt reports whether a calendar excludes t, even if t is no scheduled time, and returns the
+// calendar's name. It is for schedules without scheduled times of their own.
 func (s Schedule) ExcludedAt(t time.Time) (calendar string, ok bool) {
 	c, _ := s.excluding(t)
 	if c == nil {

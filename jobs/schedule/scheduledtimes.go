@@ -8,9 +8,9 @@ const mostSteps = 10_000
 
 // ScheduledTimes returns the first n scheduled times of the job that are later than start, or all
 // if there are fewer. schedules has the schedules of all jobs, by name. The scheduled times of a
-// dependent are those that all its dependencies share. It is due when they have succeeded. If
-// dependencies share few scheduled times, some may be left out. Jobs that depend on each other have
-// none.
+// dependent are those that all its dependencies share. The dependent is due when its dependencies
+// have succeeded. If dependencies share few scheduled times, some may be left out. Jobs that depend
+// on each other have no scheduled times.
 func ScheduledTimes(schedules map[string]Schedule, job string, start time.Time, n int) []time.Time {
 	steps := mostSteps
 	var scheduledTimes []time.Time

@@ -63,9 +63,15 @@ func ParseText(s string, zone *time.Location) (Schedule, error) {
 	return Parse(spec, zone)
 }
 
-// ParseSpec parses an expression: cron as in Spec; "quartz:" and an expression; "every:" or "every
-// " and a duration such as 90s or a Recurrence; "at:" and a time such as 2026-01-31T09:00:00Z;
-// "after:" and the names of jobs, separated by commas. It does not check expressions of cron and
+// ParseSpec parses an expression in one of these forms:
+//   - cron, as in Spec
+//   - "quartz:" and an expression of Quartz
+//   - "every:" and a duration such as 90s
+//   - a Recurrence, such as every 2 weeks at 02:30 on mon
+//   - "at:" and a time such as 2026-01-31T09:00:00Z
+//   - "after:" and the names of jobs, separated by commas
+//
+// After "every", a space can replace the colon. ParseSpec does not check expressions of cron and
 // Quartz.
 func ParseSpec(s string) (Spec, error) {
 	text := strings.TrimSpace(s)

@@ -28,7 +28,7 @@ var ErrTime = errors.New("expected a time such as 2026-01-31T09:00:00Z, 2026-01-
 //	-2h, +30m, -7d         a duration before or after now; a day has 24 hours
 //	now
 //
-// A local time that does not exist is the end of the gap.
+// For a local time that does not exist, the result is the end of the gap.
 func ParseTime(text string, zone *time.Location, now time.Time) (WrittenTime, error) {
 	if at, relative := parseRelative(text, now); relative {
 		return WrittenTime{Times: []time.Time{at.UTC()}}, nil

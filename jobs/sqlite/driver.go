@@ -9,7 +9,7 @@ import (
 )
 
 // Driver opens the store in a file. It is for holdfast.WithSQLite and holdfast.WithDriver. A
-// program links SQLite only if it uses it.
+// program that does not use Driver does not link SQLite.
 func Driver(ctx context.Context, path string, exclusive bool, log zerolog.Logger) (storage.Embedded,
 	error) {
 	store, err := Open(ctx, path, Options{Exclusive: exclusive, Log: log})

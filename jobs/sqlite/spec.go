@@ -17,8 +17,8 @@ const (
 
 	addedSpecs = `SELECT` + specColumns + ` FROM holdfast_specs WHERE NOT removed ORDER BY job`
 
-	// A job comes from the configuration while a session has it from there. If no session has the
-	// job, its last known source counts.
+	// A job comes from the configuration while a session has it from there. If no session has any
+	// job, the last known source counts.
 	comesFromConfig = `
 SELECT EXISTS (
     SELECT 1 FROM holdfast_session_jobs c JOIN holdfast_definitions d ON d.job = c.job

@@ -16,15 +16,16 @@ import (
 
 // Actions executes actions of operators. Each action and its entry in the audit log are one
 // transaction. An action on an unknown object returns ErrNotFound. Replicas learn of an action
-// through Listen, or when they read ControlState, at least once a second.
+// through Listen, or when they read ControlState, which they do at least once a second.
 type Actions interface {
-	// Pause pauses the target, or returns its active pause. A job must exist. A group need not.
+	// Pause pauses the target, or returns its active pause. A target job must exist. A target group
+	// need not exist.
 	Pause(ctx context.Context, action Action, target Target) (Pause, error)
 	// Resume ends the target's own pause, or returns ErrNotFound if there is none.
 	Resume(ctx context.Context, action Action, target Target) (Pause, error)
-	// Trigger adds a waiting run, which any replica may adopt, unless the Adopter of the request
-	// has it. A refused trigger leaves its key free. The key is that of the request, not that of
-	// the action.
+	// Trigger adds a waiting run. Any replica may adopt it, unless the Adopter of the request
+	// adopts it at once. A refused trigger leaves its key free. The key is that of the request, not
+	// that of the action.
 	Trigger(ctx context.Context, action Action, r TriggerRequest) (Triggered, error)
 	// Cancel ends a waiting run, or asks the replica of a running run to end it. The state of the
 	// result shows which. It returns ErrConflict for a run that has ended.
@@ -58,13 +59,13 @@ type Action struct {
 	Actor     string // a user, the name of a token, or the user of the command line
 	Via       string // "page", "api", "cli" or "go"
 	Proof     string // how the actor was identified, as in Audited; "" if not recorded
-	Client    string // the address that asked; "" without a network
+	Client    string // the network address of the sender; "" if there is none
 	RequestID string // of the request to the page or the API
 	Replica   string // that executes the action; "" if none does
 	Reason    string // free text
-	// Key makes the action idempotent; "" means no key. Each actor has keys of its own. A repeated
-	// key does nothing and returns the same outcome if kind, target and request are the same.
-	// Otherwise it returns ErrKeyUsed.
+	// Key makes the action idempotent; "" means no key. Each actor has keys of its own. An action
+	// with a repeated key does nothing. If kind, target and request are the same, the outcome is
+	// that of the first action. Otherwise it is ErrKeyUsed.
 	Key string
 
 	request string // a digest of what the request says beside its target

@@ -9,8 +9,8 @@ import (
 )
 
 // Adoption selects the waiting runs that a session adopts: first late runs and runs of backfills,
-// then other runs, each in the order of QueuePosition. A late run is a scheduled run, not
-// recovered, for which the Threshold of its job has passed. Runs of backfills have the priority
+// then other runs, each in the order of QueuePosition. A late run is a scheduled run, but no
+// recovery, for which the Threshold of its job has passed. Runs of backfills have the priority
 // BackfillPriority. A run that has made an attempt counts as one of the other runs.
 type Adoption struct {
 	Jobs  []AdoptedJob

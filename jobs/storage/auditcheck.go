@@ -26,12 +26,13 @@ type ChainRules struct {
 type ChainCheck struct {
 	ChainState
 	Checked int // number of links
-	// Problem is the first problem; "" if there is none. Seq is the position of its link, and ID
+	// Problem is the first problem; "" if there is none. Seq is the position of its link, and ID is
 	// its entry.
 	Problem string
 	Seq     int64
 	ID      *uuid.UUID
-	// Unattended says that the Problem is only an entry older than MaxUnsealed without a link.
+	// Unattended says that the only Problem is an entry that has no link and is older than
+	// MaxUnsealed.
 	Unattended bool
 
 	rules ChainRules

@@ -28,7 +28,7 @@ type Control interface {
 
 // ControlState is what operators want a replica to obey.
 type ControlState struct {
-	// Generation grows with every change of Pauses and Specs, among others.
+	// Generation grows with every change of Pauses and Specs, and with other changes.
 	Generation int64
 	Pauses     []Pause // the active ones
 	Specs      []Spec  // sorted by job, without removed ones

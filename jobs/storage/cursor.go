@@ -44,8 +44,8 @@ type Span struct {
 }
 
 // Cursor returns the cursor of the job, without Started and Waits. The argument at is its
-// CheckedUntil, away its Absence, now the store's clock. The pauses may be of any jobs, the oldest
-// first.
+// CheckedUntil, away is its Absence, and now is the time of the store's clock. The pauses may be of
+// any jobs, the oldest first.
 func (c MisfireCheck) Cursor(at, now time.Time, pauses []Pause, spans []Span, away Span) Cursor {
 	if ahead := c.CallerTime.Sub(now); !c.CallerTime.IsZero() && ahead > 0 {
 		c.Until = c.Until.Add(-ahead).Truncate(time.Microsecond)

@@ -22,8 +22,8 @@ type Definition struct {
 	Schedule string // for display
 	Zone     string
 	// Fingerprint is equal for schedules with the same scheduled times and jitter, apart from Zone:
-	// see schedule.Schedule.Fingerprint. If it is "" for an old or new definition, stores compare
-	// Schedule instead. History need not return it.
+	// see schedule.Schedule.Fingerprint. If it is "" in the old or the new definition, stores
+	// compare Schedule instead. History need not return it.
 	Fingerprint string
 	Handler     string
 	Resources   []locking.Request // without the job's own name

@@ -58,8 +58,8 @@ type StartRequest struct {
 	// when the firing began to wait, by cluster time; decides which waiter is older
 	WaitSince time.Time
 	// Reserve is how long younger waiters cannot pass the run if it must wait: see locking.Reserve.
-	// Waiters for the same job or the same group never pass it. A wait for a run of its own job
-	// begins no reservation.
+	// Runs of its job never pass it. While it waits for a slot of its group, runs of the group
+	// never pass it. A wait for a run of its own job begins no reservation.
 	Reserve time.Duration
 }
 
@@ -136,6 +136,6 @@ type FinishRequest struct {
 	// previous state.
 	Saved json.RawMessage
 	// LeftBehind says that the handler did not return after the end of its context. The store rolls
-	// back the open transaction that holds its claim.
+	// back the open transaction that holds the claim of the run.
 	LeftBehind bool
 }

@@ -83,7 +83,8 @@ type ReplicaView struct {
 	// and those that follow are as of the last heartbeat.
 	ClockOffset *int64 `json:"clock_offset_ms,omitempty"`
 	Workers     int    `json:"workers"` // 0 if unknown
-	// Busy workers. Lists of replicas with their runs count the runs instead.
+	// Busy is the number of busy workers. A list of replicas with their runs counts the listed runs
+	// instead.
 	Busy     int    `json:"busy"`
 	NotReady string `json:"not_ready,omitempty"` // why the replica cannot start runs
 	// Databases are the databases of jobs, by name.
@@ -107,7 +108,7 @@ type RunFilter struct {
 	// newest runs are searched, at most MaxSearched of each state.
 	Error    string
 	Backfill uuid.UUID // the runs of this backfill
-	// Later selects the runs for which Record.StartsLater is true, or the others.
+	// Later selects the runs for which Record.StartsLater returns this value.
 	Later *bool
 	From  time.Time // created at this time or later
 	Until time.Time // created before this time

@@ -16,10 +16,10 @@ type JobFilter struct {
 	Text   string   // part of the name or the description; ignores case
 	Group  string
 	Source Source
-	// State selects jobs that have a waiting or a running run. A final state selects jobs whose
-	// last ended run has this state.
+	// State Waiting or Running selects jobs that have a run in this state. A final state selects
+	// jobs whose last ended run has this state.
 	State jobs.State
-	// Paused selects jobs that are paused, or the others.
+	// Paused selects the jobs that are paused if it is true, and the others if it is false.
 	Paused *bool
 	After  string // the page after this name
 	Before string // the page before this name; with After: between both

@@ -29,6 +29,7 @@ type Marked interface {
 	// must cost little. It may miss these changes:
 	//
 	//   - a run whose state stays the same, for example with a new blocker
-	//   - changes among more than 10,000 waiting runs or more than 1,000 open deliveries
+	//   - some changes of waiting runs, if more than 10,000 runs wait
+	//   - some changes of deliveries, if more than 1,000 are open
 	Marks(ctx context.Context) (Marks, error)
 }

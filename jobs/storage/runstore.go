@@ -46,11 +46,11 @@ type TestRuns interface {
 	// Committed records that a fenced transaction of the run has committed. The argument saved is
 	// the state that the transaction saved; nil if it saved none.
 	Committed(run *jobs.Run, saved json.RawMessage)
-	// CommittedBefore reports whether an earlier attempt has committed the run's own transaction,
-	// which must not be executed again.
+	// CommittedBefore reports whether an earlier attempt has committed the transaction of
+	// CompleteInTx or RunStatements, which must not be executed again.
 	CommittedBefore(run *jobs.Run) (bool, error)
-	// Complete is called after the run's own transaction has committed. If that transaction ends
-	// the run, Complete records the run as succeeded.
+	// Complete is called after the transaction of CompleteInTx or RunStatements has committed. If
+	// that transaction ends the run, Complete records the run as succeeded.
 	Complete(ctx context.Context, run *jobs.Run) error
 }
 

@@ -26,9 +26,9 @@ type Sessions interface {
 	// replaces that of the same job. Register returns the version of each definition by name, or
 	// ErrSessionLost if the session is not live. It may use several transactions.
 	//
-	// The store identifies a definition by its name and hash. It gives a new one the next version
-	// of the job, for good. A definition with only another description keeps its version. See
-	// ActiveDefinition for what becomes active.
+	// The store identifies a definition by its name and hash. It gives a new definition the next
+	// version of the job, which never changes. A definition with only another description keeps its
+	// version. See ActiveDefinition for what becomes active.
 	//
 	// If a job that counts as removed (see MaxAbsence) returns, it begins as a new job: its cursor
 	// moves to the present.

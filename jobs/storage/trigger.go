@@ -42,7 +42,7 @@ type TriggerRequest struct {
 	// session has the run, the result names its Replica. uuid.Nil: no session adopts it.
 	Adopter uuid.UUID
 	// Run is the id of the run if the trigger adds one; uuid.Nil: the store draws it. So the
-	// replica of Adopter can track the run from before the store has it.
+	// replica of Adopter can track the run before the store has it.
 	Run uuid.UUID
 }
 

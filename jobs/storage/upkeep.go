@@ -59,7 +59,7 @@ type Upkeep interface {
 	//   - runs with open deliveries
 	//   - runs that a misfire check or a dependent may still need
 	//
-	// A request with Triggered deletes only ended runs of triggers, and keeps the same ones.
+	// A request with Triggered deletes only ended runs of triggers, and keeps these runs too.
 	Prune(ctx context.Context, session uuid.UUID, r PruneRequest) (Pruned, error)
 }
 

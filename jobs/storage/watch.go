@@ -10,7 +10,7 @@ import (
 
 const (
 	// WatchLasts is how long a run stays watched after a call of Watch. A new call may do nothing
-	// while half of it is left.
+	// while half of this time is left.
 	WatchLasts = 15 * time.Second
 	// MaxWatchedOutput is how many bytes of the output of a running run are stored: the last ones.
 	MaxWatchedOutput = 16 << 10

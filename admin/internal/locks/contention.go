@@ -136,7 +136,7 @@ func (c *Contentions) Link(p param.Set, q ContentionQuery) {
 // Summary names the job that blocked others longest.
 func (c *Contentions) Summary() string {
 	if len(c.Sums) == 0 {
-		return "No run waited for another. Waits of less than a second are not recorded."
+		return "No run waited for another. Waits of less than a second are seldom recorded."
 	}
 	var total time.Duration
 	var times, notRun int
@@ -157,8 +157,8 @@ func (c *Contentions) Summary() string {
 		text += fmt.Sprintf("; %s without a start",
 			words.Verb(notRun, "once", fmt.Sprintf("%d times", notRun)))
 	}
-	return text + fmt.Sprintf(". The main blocker, for %s of it: %s.", words.Took(most),
-		words.Cut(holderName(worst), 100))
+	return text + fmt.Sprintf(". The main blocker was %s, for %s.",
+		words.Cut(holderName(worst), 100), words.Took(most))
 }
 
 // Action returns the address of the form of the window.

@@ -166,7 +166,7 @@ func (f *UpcomingConflicts) Summary() string {
 			words.Verb(skips, "one would be skipped", fmt.Sprintf("%d would be skipped", skips)))
 	}
 	if possible > likely {
-		text += fmt.Sprintf("; %d if runs take long", possible)
+		text += fmt.Sprintf("; %d in total if runs take long", possible)
 	}
 	return text + "."
 }

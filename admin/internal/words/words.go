@@ -82,7 +82,7 @@ func Verdict(v explain.Verdict) string {
 // ShortReason describes a reason without the details of a run.
 func ShortReason(r jobs.Reason) string {
 	words := map[jobs.Reason]string{reasons.LockHeld: "a resource is held",
-		reasons.OlderWaiter: "an older run waits for the same"}
+		reasons.OlderWaiter: "an older run waits for the same resource"}
 	if text, ok := words[r]; ok {
 		return text
 	}
@@ -98,7 +98,7 @@ func Action(action string) string {
 		"pause": "paused", "resume": "resumed", "trigger": "triggered", "cancel": "cancelled",
 		"release": "released", "drain": "drained",
 		"undrain": "ended the drain of", "put_job": "added or changed", "remove_job": "removed",
-		"deliver_again": "had delivered again",
+		"deliver_again": "requested another delivery of",
 		"backfill":      "added a backfill of", "cancel_backfill": "cancelled",
 		storage.AuditSignIn: "signed in to the", storage.AuditSignOut: "signed out of the",
 		storage.AuditSignInRefused: "was not admitted to the",
@@ -120,7 +120,7 @@ func reasonWords() map[jobs.Reason]string {
 		reasons.NoWorker:         "no worker was free",
 		reasons.LocksUnavailable: "memcached did not answer, and the configuration says skip",
 		reasons.Misfire:          "no replica was live to start it",
-		reasons.Superseded:       "another scheduled time of the job ran instead",
+		reasons.Superseded:       "another firing of the job ran instead",
 		reasons.SessionLost:      "its replica was lost or could not confirm its session",
 		reasons.ClaimLost:        "the run lost its claim",
 		reasons.Timeout:          "the run exceeded its timeout",
