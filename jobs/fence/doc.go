@@ -22,7 +22,7 @@
 // # Tables
 //
 // [Install] creates the schema holdfast_fence with three tables. In this documentation, a name is
-// the key of a resource. All rows begin with the id of their cluster.
+// the key of a resource. Each row has the id of its cluster.
 //
 //   - tokens has a row for each name. The row has the largest token of a run that locked the name
 //     exclusively. The name of a schema has a second row (see New names).

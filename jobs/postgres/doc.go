@@ -103,8 +103,8 @@
 //   - A search runs on the heartbeat connection of its replica, and considers only backends that
 //     existed during the lifetime of this connection. So the first replica after a restart of
 //     PostgreSQL does not take the others for dead.
-//   - Behind a pooler, sessions have no backend, and only expire. A frozen process also keeps its
-//     connection.
+//   - Behind a pooler, sessions have no backend. A frozen process keeps its connection. Searches
+//     find neither, so these sessions expire only after their TTL without a heartbeat.
 //   - Only the three oldest replicas search, until their sessions expire.
 //
 // # Actions of operators

@@ -31,9 +31,9 @@
 //
 // # Servers
 //
-// A full server (-M) also refuses renewals, because cas needs room for the new copy. It can still
-// remove items. Give memcached more memory than its locks need (about 400 bytes each), and no other
-// users: an eviction frees a lock.
+// A full server (-M) also refuses renewals, because cas needs room for the new copy. It still
+// accepts removals, because their new copy is empty. Give memcached more memory than its locks need
+// (about 400 bytes each), and no other users: an eviction frees a lock.
 //
 // The configured list and its order decide which server has a key. Replicas with different lists
 // look for one lock on different servers. Fingerprint shows such differences.
