@@ -106,7 +106,8 @@ func (e *examiner) inspect(ctx context.Context, name, key string, url configs.Se
 			"PostgreSQL %s answers, but is read-only", found.Version)
 	case found.Pooled:
 		e.ok(name, "PostgreSQL %s answers through a pooler such as pgbouncer; with transaction "+
-			"pooling, replicas learn of actions by their polls, within about a second", found.Version)
+			"pooling, replicas learn of actions by their polls, within about a second",
+			found.Version)
 	default:
 		e.ok(name, "PostgreSQL %s answers", found.Version)
 	}

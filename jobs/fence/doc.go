@@ -108,7 +108,8 @@
 //   - The database learns the token of a newer run from its first fenced transaction. Until this
 //     transaction commits, the older run can still commit, even if its claim is gone.
 //     docs/guarantees.md compares this with the fence of the store.
-//   - A replica that freezes inside a transaction holds its rows, for at most [IdleLimit].
+//   - A replica that freezes inside a transaction holds its rows. [IdleLimit] is the limit for
+//     this, where it applies.
 //   - A run has one open fenced transaction at a time. A second one waits for the first.
 //   - A deadlock is possible when names are new. It ends one of the transactions before the first
 //     statement of the job. Do and DoSQL then begin a new transaction.

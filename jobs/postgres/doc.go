@@ -47,10 +47,10 @@
 //
 // # Skips
 //
-// One statement (recordNew) inserts a skipped firing that has no run yet as an ended run. It leaves
-// out a firing that has a run. The statements that write all other notes ([storage.Note]) then
-// write this one too. They insert a missing run as waiting, and update it. So a skip without a row
-// costs one insert.
+// If a skipped firing has no run yet, one statement (recordNew) inserts a run that has ended. So
+// the skip costs one insert. If the firing has a run, recordNew leaves it out. The skip is then
+// written by the statements for all other notes ([storage.Note]), which insert a missing run as
+// waiting, and update it.
 //
 // A firing that waits has no row for about the first second. If its replica dies in this time, the
 // misfire check finds no run of the scheduled time, and records a misfire. If the replica and the

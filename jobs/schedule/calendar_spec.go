@@ -25,7 +25,8 @@ type TimesSpec struct {
 	Dates    []string // 2026-12-24, 2026-12-24..2027-01-02, and for each year 12-24 or 12-24..01-02
 	Weekdays []string // sat, or sat-sun
 	Windows  []string // 22:00-06:00, without the end
-	// cron with 5 fields for whole minutes, with 6 for seconds, or quartz: and an expression
+	// cron with 5 fields, for whole minutes; cron with 6 fields, for seconds; or "quartz:" followed
+	// by an expression of Quartz
 	Cron  []string
 	Files []HolidayFile
 }

@@ -41,8 +41,8 @@ type TriggerRequest struct {
 	// Adopter if the session is not live or is draining, or if the run begins to wait later. If the
 	// session has the run, the result names its Replica. uuid.Nil: no session adopts it.
 	Adopter uuid.UUID
-	// Run is the id of the run if the trigger adds one; uuid.Nil: the store draws it. So the
-	// replica of Adopter can track the run before the store has it.
+	// Run is the id of the run if the trigger adds one; uuid.Nil: the store draws it. The replica
+	// of Adopter sets Run, so that it can track the run before the store has it.
 	Run uuid.UUID
 }
 
