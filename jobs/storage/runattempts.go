@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// MaxRunAttempts is the maximum number of ended attempts that a store keeps for a run: the last
-// ones.
+// MaxRunAttempts is how many attempts of a run a store keeps besides the last attempt: those just
+// before it.
 const MaxRunAttempts = 100
 
 // RunAttempts reads the attempts of a run except the last one. Record.LastAttempt returns the last
