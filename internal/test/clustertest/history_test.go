@@ -30,6 +30,8 @@ const (
 	soakRuns = 20_000
 	// slowest is the limit of the 99th percentile of each kind of page with a long history.
 	slowest = 100 * time.Millisecond
+	// answerLimit ends a request that hangs. In a soak, tests of other packages use the processors.
+	answerLimit = 3 * time.Minute
 	// samples is the number of requests of each kind of page, or more, with a long history.
 	samples = 200
 )
@@ -397,7 +399,7 @@ func (h *history) time(path string) {
 
 func (h *history) get(address string) (int, string) {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(h.ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(h.ctx, answerLimit)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -405,12 +407,12 @@ func (h *history) get(address string) (int, string) {
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		h.t.Fatal(err)
+		h.t.Fatal(err) // names the address
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
-		h.t.Fatal(err)
+		h.t.Fatalf("%s: %v", address, err)
 	}
 	return response.StatusCode, string(body)
 }

@@ -37,7 +37,6 @@ func TestKillAtEachStep(t *testing.T) {
 	// settings.
 	kills, limit := soak.Pick(len(killSteps), 200), soak.Pick(time.Minute, 20*time.Second)
 	lease := soak.Pick("10m", "30s")
-	atOnce := soak.Pick(len(killSteps), 20)
 	c := newCluster(t, settings{
 		heartbeat: "5s", expires: "15s", lease: lease, jobs: successors(kills),
 		limit: 15 * time.Minute,
@@ -46,7 +45,7 @@ func TestKillAtEachStep(t *testing.T) {
 	c.start("survivor")
 	victims := make([]*victim, kills)
 	all, ctx := errgroup.WithContext(c.ctx)
-	all.SetLimit(atOnce)
+	all.SetLimit(len(killSteps)) // more would starve each other
 	for i := range victims {
 		v := &victim{
 			cluster: c, step: killSteps[i%len(killSteps)], name: fmt.Sprintf("v%03d", i),
@@ -102,6 +101,9 @@ type victim struct {
 	killed    chan struct{} // closed after the kill
 	killedAt  time.Time
 	killError error
+	// The replica could not record the end of its run in time, as its log says. It removed the
+	// advisory locks nevertheless, so the claim is left behind.
+	unrecorded bool
 
 	expires time.Time // when its session expired
 	next    run       // the run that locks its tables next
@@ -255,20 +257,25 @@ func (v *victim) startSuccessor(ctx context.Context) error {
 // was partly answered may take effect a moment later. A run that was running may be lost by now.
 func (v *victim) awaitRecord(ctx context.Context) error {
 	const asked = `
-SELECT EXISTS (SELECT FROM holdfast.runs WHERE job = $1 AND state IN ('running', 'lost'))`
+SELECT EXISTS (SELECT FROM holdfast.runs
+    WHERE job = $1 AND scheduled_at = $2 AND state IN ('running', 'lost'))`
+	at := v.target.time()
+	failed := linesWith(v.process.Log(), "record end of run failed")
+	v.unrecorded = strings.Contains(failed, at.UTC().Format(time.RFC3339))
+	expected := v.step.running || v.unrecorded
 	bounded, cancel := context.WithTimeout(ctx, 9*time.Second)
 	defer cancel()
 	for {
 		var running bool
-		row := v.cluster.db.QueryRow(bounded, asked, v.job())
+		row := v.cluster.db.QueryRow(bounded, asked, v.job(), at)
 		if err := row.Scan(&running); err != nil {
 			return err
 		}
-		if running == v.step.running {
+		if running == expected {
 			return nil
 		}
 		if err := pause(bounded, pollEvery); err != nil {
-			return fmt.Errorf("a run is running: %t, expected %t: %w", running, v.step.running, err)
+			return fmt.Errorf("a run is running: %t, expected %t: %w", running, expected, err)
 		}
 	}
 }
@@ -286,8 +293,8 @@ func (v *victim) check(t *testing.T, limit time.Duration, alone bool) {
 		t.Errorf("%s, %s: another job waited for %s, want %s at most",
 			v.name, v.step.name, waited, limit)
 	}
-	if early := v.expires.Sub(v.next.StartedAt); early > 0 && !v.step.unlocked &&
-		(v.step.running || !alone) {
+	excludes := v.step.running || v.unrecorded || !v.step.unlocked && !alone
+	if early := v.expires.Sub(v.next.StartedAt); early > 0 && excludes {
 		t.Errorf("%s, %s: another job had its tables %s before its session expired\n"+
 			"killed at %s, run of the other job %+v\nvictim:\n%s\nsurvivor:\n%s",
 			v.name, v.step.name, early, v.killedAt.UTC(), v.next,

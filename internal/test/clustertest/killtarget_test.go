@@ -84,6 +84,13 @@ func (k *killTarget) begin(at time.Time) bool {
 	return true
 }
 
+// time returns the scheduled time of the target.
+func (k *killTarget) time() time.Time {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.at
+}
+
 // firings returns the scheduled times of all firings that have begun.
 func (k *killTarget) firings() []time.Time {
 	k.mu.Lock()
