@@ -177,7 +177,9 @@ func TestRow12(t *testing.T) {
 		elsewhere.Seconds())
 }
 
-// TestRow13 compares the times of refusals for names with hashes of each kind and for no user.
+// TestRow13 compares the times of refusals for names with hashes of each kind and for no user. It
+// measures up to three times, each with a new replica: a difference of the code shows each time,
+// the noise of other processes does not.
 func TestRow13(t *testing.T) {
 	a := begin(t, 13)
 	slow, err := password.New(passphrase)
@@ -188,10 +190,38 @@ func TestRow13(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := a.start(plan{admin: fmt.Sprintf("users: [{name: argon, password_hash: '%s'}, {name: "+
+	users := plan{admin: fmt.Sprintf("users: [{name: argon, password_hash: '%s'}, {name: "+
 		"bcrypt, password_hash: '%s'}], cookie_keys: [{key: 0123456789abcdef0123456789abcdef}]",
-		slow, quick)})
+		slow, quick)}
 	names := []string{"argon", "bcrypt", "nobody"}
+	var least map[string]time.Duration
+	var differ []string
+	for range 3 {
+		least = leastTimes(t, a.start(users), names)
+		differ = nil
+		for _, name := range names {
+			if f := float64(least[name]) / float64(least["nobody"]); f < 0.6 || f > 1.6 {
+				differ = append(differ,
+					fmt.Sprintf("the refusal of %s takes %.2f times that of no user", name, f))
+			}
+		}
+		if differ == nil {
+			break
+		}
+		t.Log(differ)
+	}
+	for _, text := range differ {
+		a.Errorf("%s", text)
+	}
+	a.report("wrong passwords of users with argon2id, with bcrypt and of no user are refused in "+
+		"%.1f, %.1f and %.1f ms at least", least["argon"].Seconds()*1000,
+		least["bcrypt"].Seconds()*1000, least["nobody"].Seconds()*1000)
+}
+
+// leastTimes returns the least time of a refusal for each name, which has the least noise of other
+// processes.
+func leastTimes(t *testing.T, g *target, names []string) map[string]time.Duration {
+	t.Helper()
 	times := map[string][]time.Duration{}
 	for i := range 15 { // below the limits
 		for _, name := range names {
@@ -203,15 +233,9 @@ func TestRow13(t *testing.T) {
 			}
 		}
 	}
-	// The least time has the least noise of other processes.
-	least := map[string]time.Duration{}
+	least := make(map[string]time.Duration)
 	for _, name := range names {
 		least[name] = slices.Min(times[name])
-		if f := float64(least[name]) / float64(slices.Min(times["nobody"])); f < 0.6 || f > 1.6 {
-			a.Errorf("the refusal of %s takes %.2f times that of no user", name, f)
-		}
 	}
-	a.report("wrong passwords of users with argon2id, with bcrypt and of no user are refused in "+
-		"%.1f, %.1f and %.1f ms at least", least["argon"].Seconds()*1000,
-		least["bcrypt"].Seconds()*1000, least["nobody"].Seconds()*1000)
+	return least
 }
