@@ -256,7 +256,7 @@ func formStates() []galleryState {
 			has: []string{"found nothing, expected the job&#39;s name", "handler: wrok",
 				`aria-invalid="true"`}},
 		{name: "change", options: actionOptions(busy(), added), path: "/jobs/sync-vendors/change",
-			has: []string{"Version 4", "olga@example.com", "&#34;rows&#34;: 250"}},
+			has: []string{"version 4", "olga@example.com", "&#34;rows&#34;: 250"}},
 		{name: "change-conflict", options: actionOptions(busy(), added), path: "/jobs/sync-vendors/change",
 			sent: sent("version", "3", "job",
 				`{"name": "sync-vendors", "handler": "work", "params": {"rows": 9}}`),

@@ -207,7 +207,7 @@ func pageStates() []galleryState {
 
 		{name: "grid", options: night(), path: "/grid", has: []string{
 			"a column is 30 min", `class="cell skipped"`, `class="cell running"`, "6 of 13",
-			"Of each job the newest 197 runs are read."}},
+			"The page reads the newest 197 runs of each job."}},
 		{name: "grid-week", options: night(), path: "/grid?span=7d&group=",
 			has: []string{"a column is 4 h"}},
 		{name: "grid-earlier", options: night(), path: "/grid?until=2026-03-14T02:00&span=6h",
@@ -249,7 +249,7 @@ func pageStates() []galleryState {
 		{name: "search", options: contention(), path: "/search?q=rollup", has: []string{
 			"All jobs with this text", "public/sales_rollup", `id="search"`, "Keyboard"}},
 		{name: "search-runs", options: fifty(), path: "/search?q=0195912a",
-			has: []string{"There are more results than the 20 of each kind."}},
+			has: []string{"There are more results than these 20 of each kind."}},
 		{name: "search-start", options: calm(), path: "/search",
 			has: []string{"Enter a part of the name"}},
 		{name: "search-none", options: calm(), path: "/search?q=nothing",

@@ -61,7 +61,8 @@ func lockGallery() []galleryState {
 			status: http.StatusServiceUnavailable, has: []string{"does not answer"}},
 		staleState("timeline-stale", night(), "/locks/timeline", `class="bar wait"`),
 		{name: "contention-matrix", options: night(), path: "/locks/contention", has: []string{
-			"of it: rollup-sales.", "an earlier run of the job", "8 not run", "waits now",
+			"The main blocker was rollup-sales, for", "an earlier run of the job", "8 not run",
+			"waits now",
 			`class="heat4"`, "a program",
 		}},
 		{name: "contention-hour", options: night(),
