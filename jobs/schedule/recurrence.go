@@ -141,7 +141,7 @@ func (r Recurrence) parse(zone *time.Location) (rule, string, error) {
 		if err != nil {
 			return nil, "", PartErrors{{Part: "every", Err: err}}
 		}
-		return interval, "every:" + amount.duration.String(), nil
+		return interval, "every:" + shortDuration(amount.duration), nil
 	default:
 		found = p.window(amount.duration, zone)
 	}

@@ -83,8 +83,8 @@ func TestRecurrenceNormalForm(t *testing.T) {
 	for text, want := range map[string]string{
 		"every 20 minutes on Monday-fri between 9:00 - 17:00": "every 20m between 09:00 and 17:00 on mon-fri",
 		"every: 90m between 22:00 and 2:00":                   "every 1h30m between 22:00 and 02:00",
-		"every 1 hours":                                       "every:1h0m0s",
-		"every 60s":                                           "every:1m0s",
+		"every 1 hours":                                       "every:1h",
+		"every 60s":                                           "every:1m",
 		"EVERY 60s":                                           "",
 		"every days at 2:05:10":                               "every 1 day at 02:05:10",
 		"every 2 week on sun,sat from 2026-01-01":             "every 2 weeks on sat,sun from 2026-01-01",

@@ -166,7 +166,7 @@ func (s Spec) String() string {
 	case s.Quartz != "":
 		return "quartz:" + strings.TrimSpace(s.Quartz)
 	case s.Every != 0:
-		return "every:" + s.Every.String()
+		return "every:" + shortDuration(s.Every)
 	case s.Recurrence != Recurrence{}:
 		return s.Recurrence.String()
 	case !s.At.IsZero():
