@@ -206,7 +206,7 @@ func largeProgram(n int, handled func(*holdfast.Job[customer])) holdfast.Option 
 // TestLargeTable starts a replica with 10,000 jobs of a program, and bounds the memory that each of
 // them takes while the replica runs.
 func TestLargeTable(t *testing.T) {
-	const n, most = 10_000, 3_000 // bytes
+	const n, most = 10_000, 2_500 // bytes
 	before := liveHeap()
 	start := measureStart(t, largeFunctions, n,
 		holdfast.WithSQLite(sqlite.Driver, filepath.Join(t.TempDir(), "large.db")))

@@ -23,8 +23,13 @@ const UnlimitedAttempts = -1
 // BuiltJob is a job that Go code made. It has the job as a text, because programs keep their jobs
 // for reloads, and a text takes a fifth of the memory of a Job.
 type BuiltJob struct {
-	name     string
-	text     []byte
+	name   string
+	text   string
+	faults *faults // nil: none, as in most jobs
+}
+
+// faults are what was wrong with a job before it was read.
+type faults struct {
 	err      error // of the encoding
 	mistakes []Mistake
 }
@@ -43,8 +48,11 @@ func newBuiltJob(e *encoder, job Job, mistakes []Mistake) BuiltJob {
 	// Only params that were read from a file can have variables.
 	e.reveal, e.sparse, e.within = true, true, job.read == digest{}
 	err := e.encodeStruct(reflect.ValueOf(&job).Elem())
-	return BuiltJob{name: job.Name, text: bytes.Clone(e.out.Bytes()), err: err,
-		mistakes: mistakes}
+	b := BuiltJob{name: job.Name, text: e.out.String()}
+	if err != nil || len(mistakes) > 0 {
+		b.faults = &faults{err, mistakes}
+	}
+	return b
 }
 
 // Name returns the name of the job.
@@ -52,10 +60,10 @@ func (b BuiltJob) Name() string { return b.name }
 
 // Text returns the job as a text for ParseJob: the keys whose values are not zero.
 func (b BuiltJob) Text() ([]byte, error) {
-	if b.err != nil {
-		return nil, fmt.Errorf("job %q: %w", b.name, b.err)
+	if b.faults != nil && b.faults.err != nil {
+		return nil, fmt.Errorf("job %q: %w", b.name, b.faults.err)
 	}
-	return b.text, nil
+	return []byte(b.text), nil
 }
 
 // Mistake is what is wrong with a value.
@@ -168,8 +176,10 @@ func (d *document) appendBuilt(tree *node, o options) *node {
 		value := d.builtTree(b, at, o.lookup)
 		d.places[at] = place{key: value.pos, value: value}
 		list.items = append(list.items, value)
-		for _, m := range b.mistakes {
-			d.report(position{}, joinPath(at, m.Key), "%s", m.Message)
+		if b.faults != nil {
+			for _, m := range b.faults.mistakes {
+				d.report(position{}, joinPath(at, m.Key), "%s", m.Message)
+			}
 		}
 	}
 	return tree
@@ -177,11 +187,11 @@ func (d *document) appendBuilt(tree *node, o options) *node {
 
 // builtTree returns the tree of a job, as if the file had it at path.
 func (d *document) builtTree(b BuiltJob, path string, lookup func(string) (string, bool)) *node {
-	if b.err != nil {
-		d.report(position{}, path, "%v", b.err)
+	if b.faults != nil && b.faults.err != nil {
+		d.report(position{}, path, "%v", b.faults.err)
 		return &node{kind: kindInvalid}
 	}
-	tree, err := d.jsonTree(string(b.text), path, environment{lookup: lookup})
+	tree, err := d.jsonTree(b.text, path, environment{lookup: lookup})
 	if err != nil {
 		d.report(position{}, path, "%v", err)
 		return &node{kind: kindInvalid}

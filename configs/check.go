@@ -18,10 +18,12 @@ type checker struct {
 	handlers Handlers
 	names    []string // of the handlers, sorted
 	zones    map[string]*time.Location
-	named    map[string]string // path of the first job with a name
-	uses     map[string]use    // by resource
-	targets  *egress.Rules     // of http jobs and webhooks
-	alone    bool              // the checked job is one that is added at run time
+	// schedules are the parsed schedules that jobs can share.
+	schedules map[scheduleKey]schedule.Schedule
+	named     map[string]string // path of the first job with a name
+	uses      map[string]use    // by resource
+	targets   *egress.Rules     // of http jobs and webhooks
+	alone     bool              // the checked job is one that is added at run time
 	// calendars are the valid calendars by name. A calendar with a mistake is nil.
 	calendars map[string]*schedule.Calendar
 	paths     []string // of the jobs; the jobs of one for_each share a path
@@ -34,7 +36,8 @@ func newChecker(d *document, c *Config, h Handlers) *checker {
 	}
 	return &checker{
 		document: d, config: c, handlers: h, names: names,
-		zones: map[string]*time.Location{}, named: map[string]string{}, uses: map[string]use{},
+		zones: map[string]*time.Location{}, schedules: map[scheduleKey]schedule.Schedule{},
+		named: map[string]string{}, uses: map[string]use{},
 		calendars: map[string]*schedule.Calendar{},
 	}
 }

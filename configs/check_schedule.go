@@ -18,19 +18,43 @@ func (c *checker) checkSchedule(j *Job, path string) {
 	if !c.sound(at) || c.given(at) && !c.oneSchedule(c.near(at).value, at) {
 		return
 	}
+	changes := schedule.ClockChanges{Skip: j.ClockChanges.Gap == "skip",
+		Both: j.ClockChanges.Overlap == "both"}
+	key := scheduleKey{cron: j.Spec.Cron, quartz: j.Spec.Quartz, every: j.Spec.Every,
+		recurrence: j.Spec.Recurrence, zone: zone, changes: changes, jitter: j.Jitter,
+		calendars: strings.Join(j.Calendars, "\x00")}
+	mayShare := j.Spec.At.IsZero() && j.Spec.After == nil && known
+	if shared, ok := c.schedules[key]; ok && mayShare {
+		j.Schedule = shared
+		return
+	}
 	parsed, err := schedule.Parse(j.Spec, zone)
 	if err != nil {
 		c.failSchedule(at, err)
 		return
 	}
-	changes := schedule.ClockChanges{Skip: j.ClockChanges.Gap == "skip",
-		Both: j.ClockChanges.Overlap == "both"}
 	j.Schedule = parsed.WithClockChanges(changes).WithJitter(j.Jitter).WithCalendars(calendars...)
 	if beginning := (time.Time{}); known && j.Schedule.Next(beginning).IsZero() &&
 		!parsed.Next(beginning).IsZero() {
 		c.fail(keyPath(path, "calendars"),
 			"found calendars that exclude every scheduled time, expected some to be left")
+		return
 	}
+	if mayShare {
+		c.schedules[key] = j.Schedule
+	}
+}
+
+// scheduleKey identifies a schedule, except one of a single time or of dependencies. Jobs with the
+// same key share a parsed schedule. So many jobs need the time and the memory of few schedules.
+type scheduleKey struct {
+	cron, quartz string
+	every        time.Duration
+	recurrence   schedule.Recurrence
+	zone         *time.Location // nil if the zone is invalid
+	changes      schedule.ClockChanges
+	jitter       time.Duration
+	calendars    string // names
 }
 
 const expressionWords = "cron with 5 or 6 fields, @every 90s or @daily that fires at some time"

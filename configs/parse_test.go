@@ -3,6 +3,7 @@ package configs
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -227,5 +228,43 @@ func TestWithoutHandlers(t *testing.T) {
 	if _, err := Parse("c.yaml",
 		[]byte("jobs: [{name: a, handler: none, params: {x: 1}}]")); err != nil {
 		t.Error(err)
+	}
+}
+
+// Jobs with the same schedule share it, so that many jobs take little memory. Whatever decides
+// scheduled times makes another schedule.
+func TestJobsShareSchedules(t *testing.T) {
+	written := []string{`schedule: "30 2 * * *"`,
+		`schedule: "30 2 * * *", timezone: Europe/Berlin`,
+		`schedule: "30 2 * * *", jitter: 1m`,
+		`schedule: "30 2 * * *", calendars: [weekend]`,
+		`schedule: "30 2 * * *", clock_changes: {overlap: both}`,
+		`schedule: {quartz: "0 30 2 * * ?"}`,
+		`schedule: {every: 1 day, at: "02:30"}`,
+		`schedule: {every: 90s}`,
+		`recover: false`,
+		`schedule: {after: [job-0-0]}`,
+		`schedule: {at: "2031-01-01T00:00:00Z"}`}
+	const shared = 9 // of them
+	text := "calendars: [{name: weekend, exclude: {weekdays: [sat-sun]}}]\njobs:\n"
+	for i, keys := range written {
+		for n := range 2 {
+			text += fmt.Sprintf("- {name: job-%d-%d, handler: sql, params: {statement: x}, %s}\n", i,
+				n, keys)
+		}
+	}
+	c := mustParse(t, text)
+	for i, one := range c.Jobs {
+		for j, other := range c.Jobs[:i] {
+			want := i/2 == j/2 && i/2 < shared
+			if got := one.Schedule == other.Schedule; got != want {
+				t.Errorf("%s and %s share their schedule: got %t, want %t", written[i/2],
+					written[j/2], got, want)
+			}
+			if same := one.Schedule.Fingerprint() == other.Schedule.Fingerprint(); i/2 == j/2 &&
+				!same {
+				t.Errorf("%s: got two fingerprints, want one", written[i/2])
+			}
+		}
 	}
 }

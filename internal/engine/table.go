@@ -133,8 +133,23 @@ func newEntry(registry *jobs.Registry, job jobs.Job) (*entry, error) {
 		return nil, err
 	}
 	definition, err := storage.Define(job, requests)
+	job.Resources = sharedPart(requests, job.Resources)
 	return &entry{Job: job, handle: handle, requests: requests, hash: definition.Hash,
 		mask: redact.New(job.Secrets)}, err
+}
+
+// sharedPart returns part of the requests if it is equal to the list, so that the two share their
+// memory. Otherwise it returns the list.
+func sharedPart(requests, list []locking.Request) []locking.Request {
+	if len(list) == 0 {
+		return list
+	}
+	for i := range len(requests) - len(list) + 1 {
+		if part := requests[i : i+len(list) : i+len(list)]; slices.Equal(part, list) {
+			return part
+		}
+	}
+	return list
 }
 
 // definition returns the job as the store has it. It is needed only at registrations, so entries do

@@ -67,7 +67,7 @@ func (s Schedule) excluding(scheduledAt time.Time) (calendar *Calendar, until ti
 	if scheduledAt.IsZero() {
 		return nil, scheduledAt
 	}
-	for _, c := range s.calendars {
+	for _, c := range s.plan().calendars {
 		if end, excluded := c.excludes(scheduledAt, s.Zone()); excluded {
 			return c, end
 		}

@@ -46,7 +46,7 @@ func CheckAfter(schedules map[string]Schedule) []*AfterMistake {
 	names := slices.Sorted(maps.Keys(schedules))
 	reported := map[string]bool{}
 	for _, job := range names {
-		after := schedules[job].after
+		after := schedules[job].After()
 		for i, name := range after {
 			dependency, known := schedules[name]
 			switch m := (&AfterMistake{Job: job, N: i, Name: name}); {
@@ -58,7 +58,7 @@ func CheckAfter(schedules map[string]Schedule) []*AfterMistake {
 					return other == job
 				})
 				mistakes = append(mistakes, m)
-			case dependency.rule == nil && dependency.after == nil:
+			case dependency.plan().rule == nil && dependency.After() == nil:
 				mistakes = append(mistakes, m)
 			}
 		}
@@ -77,7 +77,7 @@ func CheckAfter(schedules map[string]Schedule) []*AfterMistake {
 // dependencyPath returns the names on the path from one job to another that it depends on, directly
 // or through others; nil if there is none.
 func dependencyPath(from, to string, schedules map[string]Schedule, seen map[string]bool) []string {
-	for _, next := range schedules[from].after {
+	for _, next := range schedules[from].After() {
 		if next == to && from != to {
 			return []string{from}
 		}

@@ -19,18 +19,18 @@ func (s Schedule) Describe() string {
 		text += ", but not when " + listWords(names) + " " +
 			oneOrMany(len(names), "excludes", "exclude") + " it"
 	}
-	if s.jitter > 0 {
-		text += ", up to " + durationWords(s.jitter) + " later"
+	if jitter := s.MaxDelay(); jitter > 0 {
+		text += ", up to " + durationWords(jitter) + " later"
 	}
 	return text
 }
 
 // words returns the description, and whether the zone matters.
 func (s Schedule) words() (text string, zoned bool) {
-	switch rule := s.rule.(type) {
+	switch rule := s.plan().rule.(type) {
 	case nil:
-		if len(s.after) > 0 {
-			return "after " + listWords(s.after), false
+		if after := s.After(); len(after) > 0 {
+			return "after " + listWords(after), false
 		}
 		return "only when triggered", false
 	case interval:
@@ -41,11 +41,11 @@ func (s Schedule) words() (text string, zoned bool) {
 		if text, ok := rule.pattern.words(); ok {
 			return text, true
 		}
-		if text, ok := recurrenceWords(s.text); ok {
+		if text, ok := recurrenceWords(s.String()); ok {
 			return text, true
 		}
 	}
-	return s.text, true
+	return s.String(), true
 }
 
 func zoneWords(zone *time.Location) string {

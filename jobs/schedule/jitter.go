@@ -24,11 +24,12 @@ func Jitter(job string, scheduledAt time.Time, limit time.Duration) time.Duratio
 // such start. If delays can be longer than the time between two scheduled times, a later scheduled
 // time may start before an earlier one.
 func (s Schedule) NextStart(job string, t time.Time) (scheduledAt, start time.Time) {
-	if s.jitter <= 0 {
+	jitter := s.MaxDelay()
+	if jitter <= 0 {
 		scheduledAt = s.Next(t)
 		return scheduledAt, scheduledAt
 	}
-	for next := s.Next(t.Add(-s.jitter)); !next.IsZero() &&
+	for next := s.Next(t.Add(-jitter)); !next.IsZero() &&
 		(scheduledAt.IsZero() || next.Before(start)); next = s.Next(next) {
 		if begins := next.Add(s.Delay(job, next)); begins.After(t) &&
 			(scheduledAt.IsZero() || begins.Before(start)) {

@@ -32,7 +32,7 @@ func (s Schedule) Prev(t time.Time) time.Time {
 
 // ClocksAt describes the effect of a change of the zone's clocks on a scheduled time, "" for none.
 func (s Schedule) ClocksAt(scheduledAt time.Time) string {
-	l, ok := s.rule.(*local)
+	l, ok := s.plan().rule.(*local)
 	if !ok {
 		return ""
 	}

@@ -51,7 +51,7 @@ func (s Schedule) Preview(start time.Time, n int, excluded bool) []Occurrence {
 // the previous one.
 func (s Schedule) change(scheduledAt time.Time, offset int64) string {
 	var words []string
-	if l, ok := s.rule.(*local); ok {
+	if l, ok := s.plan().rule.(*local); ok {
 		words = l.change(scheduledAt.Unix())
 	}
 	now := offsetOf(scheduledAt.In(s.Zone()))

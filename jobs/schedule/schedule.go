@@ -8,8 +8,12 @@ import (
 )
 
 // Schedule computes when a job is due. The zero Schedule is never due: its job is only triggered.
-// Schedules are immutable and may be used concurrently.
-type Schedule struct {
+// Schedules are immutable and may be used concurrently. Copies share their memory. Schedules that
+// are equal by == are the same, but equal schedules that were parsed apart differ.
+type Schedule struct{ shared *plan } // nil in the zero Schedule
+
+// plan is what a Schedule consists of. It does not change.
+type plan struct {
 	text      string
 	zone      *time.Location
 	rule      rule // nil: never due by itself
@@ -17,6 +21,14 @@ type Schedule struct {
 	changes   ClockChanges
 	calendars []*Calendar
 	jitter    time.Duration
+}
+
+// plan returns the plan of s; that of the zero Schedule is zero.
+func (s Schedule) plan() *plan {
+	if s.shared == nil {
+		return &plan{}
+	}
+	return s.shared
 }
 
 // rule computes scheduled times without calendars.
@@ -49,13 +61,14 @@ const maxExcluded = 4_000
 
 // nominal returns the first scheduled time after t, without calendars.
 func (s Schedule) nominal(t time.Time) time.Time {
-	if s.rule == nil || t.UTC().Year() > lastYear {
+	rule := s.plan().rule
+	if rule == nil || t.UTC().Year() > lastYear {
 		return time.Time{}
 	}
 	if t.Before(time.Time{}) {
 		t = time.Time{}
 	}
-	scheduledAt, ok := s.rule.next(t)
+	scheduledAt, ok := rule.next(t)
 	if !ok || scheduledAt.UTC().Year() > lastYear {
 		return time.Time{}
 	}
@@ -80,29 +93,37 @@ func (s Schedule) Upcoming(start time.Time, n int) []time.Time {
 // with dependencies is due when all of them have succeeded for the same scheduled time. Its
 // schedule has no scheduled times of its own: Next returns the zero time. The caller must not
 // change the result.
-func (s Schedule) After() []string { return s.after }
+func (s Schedule) After() []string { return s.plan().after }
 
 // WithClockChanges returns the schedule with another policy for changes of clocks. It does not
 // affect intervals and single times.
 func (s Schedule) WithClockChanges(c ClockChanges) Schedule {
-	s.changes = c
-	if l, ok := s.rule.(*local); ok {
-		changed := *l
-		changed.changes = c
-		s.rule = &changed
+	if c == s.plan().changes {
+		return s
 	}
-	return s
+	changed := *s.plan()
+	changed.changes = c
+	if l, ok := changed.rule.(*local); ok {
+		with := *l
+		with.changes = c
+		changed.rule = &with
+	}
+	return Schedule{&changed}
 }
 
 // WithCalendars returns the schedule with these calendars in place of its own.
 func (s Schedule) WithCalendars(calendars ...*Calendar) Schedule {
-	s.calendars = slices.Clone(calendars)
-	return s
+	if len(calendars) == 0 && len(s.plan().calendars) == 0 {
+		return s
+	}
+	changed := *s.plan()
+	changed.calendars = slices.Clone(calendars)
+	return Schedule{&changed}
 }
 
 // Calendars returns the names of the calendars that exclude scheduled times, or nil.
 func (s Schedule) Calendars() (names []string) {
-	for _, c := range s.calendars {
+	for _, c := range s.plan().calendars {
 		names = append(names, c.name)
 	}
 	return names
@@ -111,29 +132,33 @@ func (s Schedule) Calendars() (names []string) {
 // WithJitter returns the schedule with delays that are shorter than limit. Its scheduled times do
 // not change.
 func (s Schedule) WithJitter(limit time.Duration) Schedule {
-	s.jitter = limit
-	return s
+	if limit == s.plan().jitter {
+		return s
+	}
+	changed := *s.plan()
+	changed.jitter = limit
+	return Schedule{&changed}
 }
 
 // Delay returns how much later than its scheduled time the job of that name starts: Jitter with the
 // limit of WithJitter.
 func (s Schedule) Delay(job string, scheduledAt time.Time) time.Duration {
-	return Jitter(job, scheduledAt, s.jitter)
+	return Jitter(job, scheduledAt, s.plan().jitter)
 }
 
 // MaxDelay returns the limit of WithJitter. Delay is less, or both are 0.
-func (s Schedule) MaxDelay() time.Duration { return s.jitter }
+func (s Schedule) MaxDelay() time.Duration { return s.plan().jitter }
 
 // String returns the schedule in the form that ParseText reads: cron as it was written, and "" for
 // the zero Schedule. It does not include zone, clock changes, calendars and jitter.
-func (s Schedule) String() string { return s.text }
+func (s Schedule) String() string { return s.plan().text }
 
 // Zone returns the zone of the schedule; UTC for the zero Schedule.
 func (s Schedule) Zone() *time.Location {
-	if s.zone == nil {
-		return time.UTC
+	if zone := s.plan().zone; zone != nil {
+		return zone
 	}
-	return s.zone
+	return time.UTC
 }
 
 // Fingerprint returns String and everything else that decides scheduled times and their delays,
@@ -141,17 +166,18 @@ func (s Schedule) Zone() *time.Location {
 // fingerprint has the policy for clock changes and the jitter only if they differ from the
 // defaults. It has calendars as hashes of their contents.
 func (s Schedule) Fingerprint() string {
-	texts := []string{s.text}
-	if s.changes.Skip {
+	p := s.plan()
+	texts := []string{p.text}
+	if p.changes.Skip {
 		texts = append(texts, "gap:skip")
 	}
-	if s.changes.Both {
+	if p.changes.Both {
 		texts = append(texts, "overlap:both")
 	}
-	if s.jitter > 0 {
-		texts = append(texts, "jitter:"+s.jitter.String())
+	if p.jitter > 0 {
+		texts = append(texts, "jitter:"+p.jitter.String())
 	}
-	for _, c := range s.calendars {
+	for _, c := range p.calendars {
 		texts = append(texts, fmt.Sprintf("calendar:%q %s", c.name, c.fingerprint))
 	}
 	return strings.Join(texts, "; ")

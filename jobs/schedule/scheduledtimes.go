@@ -33,13 +33,13 @@ func nextOf(schedules map[string]Schedule, job string, t time.Time, depth int,
 	switch {
 	case !known || depth < 0:
 		return time.Time{}
-	case len(s.after) == 0:
+	case len(s.After()) == 0:
 		*steps--
 		return s.Next(t)
 	}
 	for *steps > 0 {
 		latest, agree := time.Time{}, true
-		for i, name := range s.after {
+		for i, name := range s.After() {
 			next := nextOf(schedules, name, t, depth-1, steps)
 			if next.IsZero() {
 				return next

@@ -38,20 +38,20 @@ func Parse(spec Spec, zone *time.Location) (Schedule, error) {
 		return Schedule{}, errors.New("schedule: expected one of cron, quartz, every, at and " +
 			"after, found several")
 	}
-	s := Schedule{text: spec.String(), zone: zone}
+	p := &plan{text: spec.String(), zone: zone}
 	var err error
 	switch {
 	case spec.Recurrence != Recurrence{}:
-		s.rule, s.text, err = spec.Recurrence.parse(zone)
+		p.rule, p.text, err = spec.Recurrence.parse(zone)
 	case spec.After != nil:
-		s.after, err = checkAfter(spec.After)
+		p.after, err = checkAfter(spec.After)
 	default:
-		s.rule, err = spec.rule(zone)
+		p.rule, err = spec.rule(zone)
 	}
 	if err != nil {
 		return Schedule{}, fmt.Errorf("schedule %q: %w", spec, err)
 	}
-	return s, nil
+	return Schedule{p}, nil
 }
 
 // ParseText returns the schedule of an expression in the form of ParseSpec.
