@@ -249,8 +249,8 @@ func TestJobsShareSchedules(t *testing.T) {
 	text := "calendars: [{name: weekend, exclude: {weekdays: [sat-sun]}}]\njobs:\n"
 	for i, keys := range written {
 		for n := range 2 {
-			text += fmt.Sprintf("- {name: job-%d-%d, handler: sql, params: {statement: x}, %s}\n", i,
-				n, keys)
+			text += fmt.Sprintf("- {name: job-%d-%d, handler: sql, params: {statement: x}, "+
+				"%s}\n", i, n, keys)
 		}
 	}
 	c := mustParse(t, text)

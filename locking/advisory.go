@@ -20,6 +20,7 @@ const (
 	maxKeyBytes   = 250
 	maxOwnerBytes = 200 // of each field in a value; a lock's value has at most 4 KiB
 	gateKind      = "gate"
+	markKind      = "mark"
 )
 
 // advisoryLock is one key of a lock, as it was stored.

@@ -43,24 +43,31 @@ func (l *Locker) Gate(ctx context.Context, name string, ttl time.Duration) (won 
 // Passed returns the names whose gate a caller has passed. It leaves out the names of servers that
 // do not reply, and returns their errors.
 func (l *Locker) Passed(ctx context.Context, names []string) (map[string]bool, error) {
+	return l.existing(ctx, gateKind, names)
+}
+
+// existing returns the names of the kind whose keys exist. It leaves out the names of servers that
+// do not reply, and returns their errors.
+func (l *Locker) existing(ctx context.Context, kind string,
+	names []string) (map[string]bool, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
 	keys := make([]string, len(names))
 	for i, name := range names {
-		keys[i] = keyOf(l.options.Namespace, gateKind+":"+name)
+		keys[i] = keyOf(l.options.Namespace, kind+":"+name)
 	}
 	found, err := l.look(ctx, keys)
 	if err != nil {
-		err = fmt.Errorf("look at %d gates: %w", len(names), err)
+		err = fmt.Errorf("look at %d %ss: %w", len(names), kind, err)
 	}
-	passed := make(map[string]bool, len(found))
+	exist := make(map[string]bool, len(found))
 	for i, name := range names {
 		if _, exists := found[keys[i]]; exists {
-			passed[name] = true
+			exist[name] = true
 		}
 	}
-	return passed, err
+	return exist, err
 }
 
 // look returns the values of those keys that exist, from the servers that reply, and

@@ -40,8 +40,7 @@ func New(o Options) (*Scheduler, error) {
 	s.keeper = s.newKeeper()
 	s.controlState = s.newControlState()
 	s.ranking = &ranking{}
-	s.lookout = &lookout{locker: o.Locker, ready: s.ready, workers: s.workers, clock: clock,
-		log: log, wake: make(chan struct{}, 1)}
+	s.lookout = newLookout(o.Locker, s.ready, s.workers, clock, log)
 	s.dispatcher = s.newDispatcher()
 	s.retention = &retention{store: o.Store, keeper: s.keeper, keep: o.KeepHistory,
 		keepTriggered: o.KeepTriggered, log: log}
@@ -127,7 +126,8 @@ func (s *Scheduler) newUpkeep() *upkeep {
 	misfires := &misfireChecker{store: o.Store, table: s.table, clock: s.clock, events: s.events,
 		log: s.log, page: maxMisfirePage, held: map[string]bool{}}
 	return &upkeep{
-		keeper: s.keeper, intervals: s.intervals, wakes: s.wakes, heartbeat: o.Heartbeat,
+		keeper: s.keeper, turns: turns{s.ranking, s.clock}, intervals: s.intervals,
+		wakes: s.wakes, heartbeat: o.Heartbeat,
 		sweeper: &sweeper{store: o.Store, locker: o.Locker, tracing: o.Tracing, events: s.events,
 			log: s.log},
 		misfires: misfires, drift: s.drift,

@@ -18,6 +18,8 @@ import (
 const (
 	listenBackoff = time.Second      // the first delay before listening again
 	listenRarest  = 30 * time.Second // the longest delay
+	// quietIntervals is after how many intervals an idle replica polls while actions are announced.
+	quietIntervals = 4
 )
 
 // controlState is the control state of this replica as last read. If it cannot be read, the replica
@@ -39,7 +41,8 @@ type controlState struct {
 	pauses  []storage.Pause
 	drained bool
 
-	polls chan struct{} // holds a value when a poll is requested
+	listening atomic.Bool   // actions are announced
+	polls     chan struct{} // holds a value when a poll is requested
 	// called when an action was announced
 	announced func()
 	reread    atomic.Bool // added jobs must be built again
@@ -51,6 +54,7 @@ type controlState struct {
 	cancelled map[uuid.UUID]string // the runs that were cancelled, with the actor
 	rebuild   bool                 // build the jobs again with the next poll
 	failing   bool
+	enrolling bool // the store does not know all jobs of this replica yet
 	watched   *watched
 }
 
@@ -90,17 +94,28 @@ func (o *controlState) run(ctx context.Context) {
 	defer listening.Wait()
 	listening.Go(func() { o.listen(ctx) })
 	interval := o.intervals.controlState
-	for next := time.Now().Add(interval); ; {
+	last := time.Now()
+	for next := last.Add(interval); ; {
 		timer := sleep.Timer(time.Until(next))
 		select {
 		case <-timer.C:
 			next = next.Add(interval * (1 + time.Since(next)/interval)) // without missed ones
+			if o.mayWait() && time.Since(last) < quietIntervals*interval {
+				continue
+			}
 		case <-o.polls:
 		case <-ctx.Done():
 			return
 		}
+		last = time.Now()
 		o.poll(ctx)
 	}
+}
+
+// mayWait reports whether nothing is likely to have changed for this replica: actions are
+// announced, and it has no run that could be cancelled or watched.
+func (o *controlState) mayWait() bool {
+	return o.listening.Load() && o.active.len() == 0 && !o.failing && !o.enrolling
 }
 
 // listen requests a poll when the store announces an action. While it cannot listen, the regular
@@ -109,9 +124,11 @@ func (o *controlState) listen(ctx context.Context) {
 	for delay := listenBackoff; ; {
 		start := time.Now()
 		err := o.control.Listen(ctx, func() {
+			o.listening.Store(true)
 			o.requestPoll()
 			o.announced()
 		})
+		o.listening.Store(false)
 		if ctx.Err() != nil {
 			return
 		}
@@ -163,7 +180,8 @@ func (o *controlState) obey(now storage.ControlState) {
 	if revised {
 		signal(o.activation.revised)
 	}
-	if o.table.isUnsettled() || len(o.table.unregistered()) > 0 {
+	o.enrolling = o.table.isUnsettled() || len(o.table.unregistered()) > 0
+	if o.enrolling {
 		o.activation.enrollLater()
 	}
 	o.cancel(now.Cancels)

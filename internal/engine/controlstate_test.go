@@ -620,3 +620,55 @@ func TestReleasedRunEndsAtOnceAndFreesItsLocks(t *testing.T) {
 		stop()
 	})
 }
+
+// countedPolls is a store that counts the polls of the control state.
+type countedPolls struct {
+	storage.Store
+	polls *atomic.Int64
+	deaf  bool // Listen fails
+}
+
+func (s countedPolls) ControlState(ctx context.Context, session uuid.UUID,
+	since int64) (storage.ControlState, error) {
+	s.polls.Add(1)
+	return s.Store.ControlState(ctx, session, since)
+}
+
+func (s countedPolls) Listen(ctx context.Context, heard func()) error {
+	if s.deaf {
+		return storage.ErrUnavailable
+	}
+	return s.Store.Listen(ctx, heard)
+}
+
+// A replica polls seldom while it listens and has no runs.
+func TestIdleReplicaPollsSeldom(t *testing.T) {
+	for name, test := range map[string]struct {
+		deaf, busy  bool
+		least, most int64 // polls in a minute
+	}{
+		"idle":              {false, false, 19, 21},
+		"with a run":        {false, true, 79, 81},
+		"without listening": {true, false, 79, 90},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t)
+			table := []jobs.Job{job(t, "job", time.Hour)}
+			if test.busy {
+				table = []jobs.Job{once(t, "job", 2*time.Second)}
+			}
+			o := c.options("a", takes(10*time.Minute), table...)
+			polls := &atomic.Int64{}
+			o.Store = countedPolls{c.store, polls, test.deaf}
+			stop := c.start(o)
+			time.Sleep(10 * time.Second)
+			polls.Store(0)
+			time.Sleep(time.Minute)
+			if n := polls.Load(); n < test.least || n > test.most {
+				t.Errorf("%s: got %d polls in a minute, want %d to %d", name, n, test.least,
+					test.most)
+			}
+			stop()
+		})
+	}
+}

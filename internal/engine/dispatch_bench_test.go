@@ -97,7 +97,7 @@ func dispatchByHoldfast(b *testing.B, seconds []int, from, until time.Time) []ti
 	for _, e := range d.table.all() {
 		e.activeVersion.register(1)
 		e.activeVersion.update(storage.ActiveDefinition{Version: 1, CheckedUntil: now})
-		d.timetable.add(e, now)
+		d.plan(e, now)
 	}
 	ctx, stop := context.WithDeadline(b.Context(), until)
 	defer stop()

@@ -34,10 +34,10 @@ type dispatcher struct {
 
 	// The following fields belong to run's goroutine.
 	timetable timetable
+	next      nextTime
 	// for suspended jobs, the first scheduled time that was not started
 	suspended []planned
-	held      []pending       // queued firings of jobs that were paused
-	known     map[*entry]bool // the entries in the timetable
+	held      []pending // queued firings of jobs that were paused
 	firings   sync.WaitGroup
 }
 
@@ -53,10 +53,9 @@ func (d *dispatcher) run(ctx context.Context) {
 	// may still start within their thresholds. The gate, or the store, refuses firings that other
 	// replicas have begun.
 	now := d.clock.now()
-	d.known = map[*entry]bool{}
 	for _, e := range d.table.all() {
-		d.known[e] = true
-		d.timetable.add(e, e.oldest(now))
+		e.planned = true
+		d.plan(e, e.oldest(now))
 	}
 	for ctx.Err() == nil {
 		d.tick()
@@ -95,7 +94,7 @@ func (d *dispatcher) tick() {
 		}
 		if oldest := p.entry.oldest(now); !p.scheduledAt.After(oldest) {
 			if !p.delayed && !p.ranked {
-				d.timetable.add(p.entry, oldest)
+				d.plan(p.entry, oldest)
 			}
 			continue
 		}
@@ -105,12 +104,12 @@ func (d *dispatcher) tick() {
 		}
 		var next time.Time
 		if !p.delayed && !p.ranked {
-			next = d.timetable.add(p.entry, p.scheduledAt)
+			next = d.plan(p.entry, p.scheduledAt)
 			if d.timetable.delay(p, now) {
 				continue
 			}
 		}
-		if d.timetable.defers(&p, next, d.ranking, now) {
+		if !p.ranked && d.leaveToOthers(&p, next, now) {
 			continue
 		}
 		if p.entry.overdue(p.scheduledAt, now) {
@@ -122,6 +121,41 @@ func (d *dispatcher) tick() {
 			d.ready.push(p.pending(now))
 		}
 	}
+}
+
+// plan plans the entry's first scheduled time after t. It returns this time, or the zero time if
+// there is none.
+func (d *dispatcher) plan(e *entry, after time.Time) time.Time {
+	scheduledAt := d.next.of(e.Schedule, after)
+	d.timetable.plan(e, scheduledAt)
+	return scheduledAt
+}
+
+// leaveToOthers ranks this replica for a scheduled time that was popped. It reports whether other
+// replicas may try it first. Then it has planned when this replica looks at it. next is the next
+// scheduled time, or the zero time if it is unknown.
+func (d *dispatcher) leaveToOthers(p *planned, next, now time.Time) bool {
+	members, hash := d.ranking.at(time.Now()), hashFiring(p.entry.Name, p.scheduledAt)
+	p.ranked, p.rank = true, int16(members.rank(hash, sharedRank))
+	shared := members.len() > sharedRank
+	if p.rank <= 0 && !shared {
+		return false
+	}
+	if next.IsZero() {
+		next = d.next.of(p.entry.Schedule, p.scheduledAt)
+	}
+	longest := p.entry.longestDelay(p.scheduledAt, next)
+	if shared && d.lookout.share(*p, hash, longest, members) && p.rank == sharedRank {
+		return true
+	}
+	if p.rank <= 0 {
+		return false
+	}
+	if p.at = p.at.Add(min(rankDelay(int(p.rank)), longest)); p.at.After(now) {
+		d.timetable.put(*p)
+		return true
+	}
+	return false
 }
 
 // isSuspended reports whether this replica must not begin firings of the job for now: another
@@ -149,17 +183,13 @@ func (d *dispatcher) revise() {
 	if d.controlState.draining() {
 		d.clearQueue()
 	}
-	known := make(map[*entry]bool, len(d.known))
 	now := d.clock.now()
 	for _, e := range d.table.all() {
-		if !d.known[e] && !e.activeVersion.known() {
-			continue
-		}
-		if known[e] = true; !d.known[e] {
-			d.timetable.add(e, e.oldest(now))
+		if !e.planned && e.activeVersion.known() {
+			e.planned = true
+			d.plan(e, e.oldest(now))
 		}
 	}
-	d.known = known
 }
 
 // clearQueue empties the queue when the replica is drained. Other replicas adopt what they can.

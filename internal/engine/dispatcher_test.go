@@ -19,14 +19,15 @@ func newTestDispatcher(t *testing.T) (*dispatcher, *entry) {
 	e.Group = "night"
 	e.activeVersion.register(1)
 	e.activeVersion.decide(time.Now())
+	e.planned = true
 	table := tableOf(e)
 	d := &dispatcher{
 		clock: &clusterClock{}, active: newActive(),
 		controlState: &controlState{polls: make(chan struct{}, 1)}, log: zerolog.Nop(),
-		table: table, ready: newReady("a", 1), ranking: &ranking{}, known: map[*entry]bool{e: true},
+		table: table, ready: newReady("a", 1), ranking: &ranking{},
 		revised: make(chan struct{}),
 	}
-	d.timetable.add(e, time.Now())
+	d.plan(e, time.Now())
 	return d, e
 }
 

@@ -9,6 +9,7 @@
 //	ranking.go        which live replica tries a firing first, and when the others try it
 //	dispatcher.go     tick: move due firings to the ready queue, give them to free workers
 //	lookout.go        drop firings that the replicas before this one have begun
+//	burst.go          the same for many firings that start together, with one look
 //	ready.go          the queue of ready firings, in an order that differs by replica
 //	prefilter.go      drop queued firings that other replicas have begun
 //	firing.go         all steps of one firing, in their order
@@ -41,6 +42,7 @@
 //	addedjobs.go      fire the jobs that operators added at run time
 //	trigger.go        add runs of triggers, and adopt them at once
 //	upkeep.go         the work for the cluster that any replica does:
+//	turns.go          which replicas do it in an interval
 //	sweep.go          end dead sessions
 //	adoption.go       take over waiting runs
 //	dependencies.go   start dependents when their dependencies have succeeded
@@ -56,12 +58,14 @@
 // also the same on every replica.
 //
 // One replica tries a firing at once: the first replica by the rendezvous hash of the firing and
-// the live sessions. The others leave the firing to it for 40 ms to 2 s, by their rank. Then they
-// look at the gates of many firings with one request, and queue only the firings that no replica
-// has begun. Ranks are a hint. Replicas compare their sessions every few seconds, so two replicas
-// may both be first, or none. If the first replica is dead, frozen, drained or has no free worker,
-// the next one starts the firing. A replica that does not know the live sessions tries all firings
-// at once. Without memcached, a replica cannot look, and asks the store for each firing.
+// the live sessions. The next two leave the firing to it for 40 and 80 ms. Then they look at the
+// gates of many firings with one request, and queue only the firings that no replica has begun. All
+// other replicas look 250 ms to 3 s later, together at all firings that start at the same time: one
+// of them looks at the gates, and the others only at its mark. Ranks are a hint. Replicas compare
+// their sessions every few seconds, so two replicas may both be first, or none. If the first
+// replica is dead, frozen, drained or has no free worker, the next one starts the firing. A replica
+// that does not know the live sessions tries all firings at once. Without memcached, a replica
+// cannot look, and asks the store for each firing.
 //
 // The gate is an `add` in memcached. It tells all replicas but one, at low cost, that another
 // replica has the firing. Only a clear refusal ends a firing there. The advisory locks come next:

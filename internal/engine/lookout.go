@@ -24,6 +24,9 @@ const (
 // many gates with one request and drops the firings that other replicas have begun. It queues as
 // many of the others as there are free workers. So when all replicas are busy, a firing is in the
 // queue of few of them. A look only reads: a queued firing still has to pass its gate.
+//
+// The first three replicas of a firing look at it one by one. All others share one look at the
+// firings of a burst.
 type lookout struct {
 	locker  *locking.Locker // nil without memcached
 	ready   *ready
@@ -31,9 +34,17 @@ type lookout struct {
 	clock   *clusterClock
 	log     zerolog.Logger
 
-	mu   sync.Mutex
-	due  []turn        // a heap
-	wake chan struct{} // holds a value when a firing was added
+	mu        sync.Mutex
+	due       []turn              // a heap
+	gathering map[burstKey]*burst // to which firings are still added
+	open      []*burst            // to be looked at again
+	wake      chan struct{}       // holds a value when a firing or a burst was added
+}
+
+func newLookout(locker *locking.Locker, ready *ready, workers *workers, clock *clusterClock,
+	log zerolog.Logger) *lookout {
+	return &lookout{locker: locker, ready: ready, workers: workers, clock: clock, log: log,
+		gathering: map[burstKey]*burst{}, wake: make(chan struct{}, 1)}
 }
 
 // turn is a firing whose turn on this replica has come.
@@ -48,8 +59,13 @@ func (t turn) before(other turn) bool {
 
 // add adds a firing whose turn on this replica has come.
 func (l *lookout) add(p planned) {
-	l.put(turn{p, storage.QueuePosition(p.scheduledAt, p.entry.EffectivePriority())})
+	l.put(p.turn())
 	signal(l.wake)
+}
+
+// turn returns the firing as one whose turn has come.
+func (p planned) turn() turn {
+	return turn{p, storage.QueuePosition(p.scheduledAt, p.entry.EffectivePriority())}
 }
 
 func (l *lookout) put(turns ...turn) {
@@ -78,20 +94,50 @@ func (l *lookout) isDue() bool {
 
 // run looks until ctx ends. It forgets the remaining firings then.
 func (l *lookout) run(ctx context.Context) {
-	for {
-		select {
-		case <-l.wake:
-		case <-ctx.Done():
-			return
-		}
+	for l.await(ctx) {
 		l.awaitIdle(ctx)
+		for _, m := range l.dueBursts(l.clock.now()) {
+			l.lookAtBurst(ctx, m)
+		}
 		if l.look(ctx) {
-			if sleep.For(ctx, lookoutAgain) != nil {
-				return
-			}
-			signal(l.wake)
+			sleep.For(ctx, lookoutAgain)
 		}
 	}
+}
+
+// await waits until there is something to look at. It returns false when ctx has ended.
+func (l *lookout) await(ctx context.Context) bool {
+	for ctx.Err() == nil {
+		wait := l.untilDue(l.clock.now())
+		if wait <= 0 {
+			return true
+		}
+		timer := sleep.Timer(wait)
+		select {
+		case <-timer.C:
+		case <-l.wake:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+	return false
+}
+
+// untilDue returns the time until there is something to look at, at most an hour.
+func (l *lookout) untilDue(now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.due) > 0 {
+		return 0
+	}
+	wait := time.Hour
+	for _, m := range l.gathering {
+		wait = min(wait, m.due.Sub(now))
+	}
+	for _, m := range l.open {
+		wait = min(wait, m.due.Sub(now))
+	}
+	return wait
 }
 
 // awaitIdle waits until the queue is empty, but not for long. A busy replica starts its own firings
@@ -119,7 +165,8 @@ func (l *lookout) look(ctx context.Context) (again bool) {
 		}
 		var batch, left []turn
 		batch, more = l.take()
-		begun, now := l.begun(ctx, batch), l.clock.now()
+		begun, _ := l.begun(ctx, firingsOf(batch))
+		now := l.clock.now()
 		for i, t := range batch {
 			switch {
 			case begun[i], t.entry.gone.Load(), t.entry.overdue(t.scheduledAt, now):
@@ -136,11 +183,20 @@ func (l *lookout) look(ctx context.Context) (again bool) {
 	return false
 }
 
-// begun reports for each firing whether another replica is known to have passed its gate.
-func (l *lookout) begun(ctx context.Context, batch []turn) []bool {
+func firingsOf(turns []turn) []planned {
+	firings := make([]planned, len(turns))
+	for i, t := range turns {
+		firings[i] = t.planned
+	}
+	return firings
+}
+
+// begun reports for each firing whether another replica is known to have passed its gate. The error
+// is that of memcached.
+func (l *lookout) begun(ctx context.Context, batch []planned) ([]bool, error) {
 	begun := make([]bool, len(batch))
 	if l.locker == nil {
-		return begun
+		return begun, nil
 	}
 	gates := make([]string, len(batch))
 	for i, p := range batch {
@@ -155,7 +211,7 @@ func (l *lookout) begun(ctx context.Context, batch []turn) []bool {
 	for i, gate := range gates {
 		begun[i] = passed[gate]
 	}
-	return begun
+	return begun, err
 }
 
 // firing returns the firing of a scheduled time.

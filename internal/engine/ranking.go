@@ -2,7 +2,6 @@ package engine
 
 import (
 	"encoding/binary"
-	"hash/fnv"
 	"math/bits"
 	"slices"
 	"sync/atomic"
@@ -21,10 +20,15 @@ const (
 	// secondAfter is how long a replica of rank 1 leaves a firing to the first replica, and half as
 	// long as a replica of rank 2 does. The first replica needs a few milliseconds to add the gate.
 	secondAfter = 40 * time.Millisecond
-	// fourthAfter is the same for ranks 3 to 5. It doubles with each doubling of the rank, so that
-	// a replica looks at the firings of many ranks with few requests.
-	fourthAfter = 250 * time.Millisecond
-	// longestAfter is the same for all further ranks.
+	// sharedRank is the first rank of the replicas that look at all firings of a burst together
+	// (see burst).
+	sharedRank = 3
+	// sharedAfter is how long the first replica of a burst leaves its firings to their own first
+	// replicas. The next two replicas of the burst wait sharedStep longer each. For all others the
+	// time doubles with each doubling of their rank.
+	sharedAfter = 250 * time.Millisecond
+	sharedStep  = 120 * time.Millisecond
+	// longestAfter is the longest of these times.
 	longestAfter = 2 * time.Second
 	// rankingLives is how many intervals between comparisons a ranking may be used.
 	rankingLives = 3
@@ -68,25 +72,47 @@ func (r *ranking) update(sessions []storage.ReplicaView, own uuid.UUID, until ti
 // seedOf returns the random bits of a session's id.
 func seedOf(session uuid.UUID) uint64 { return binary.BigEndian.Uint64(session[8:]) }
 
-// rank returns this replica's rank for the firing, or unranked.
-func (r *ranking) rank(job string, scheduledAt, now time.Time) int {
-	m := r.current.Load()
-	if m == nil || now.After(m.until) {
-		return unranked
+// at returns the members, or nil if they are not known at that time.
+func (r *ranking) at(now time.Time) *members {
+	if m := r.current.Load(); m != nil && !now.After(m.until) {
+		return m
 	}
-	if len(m.seeds) == 1 {
+	return nil
+}
+
+// len returns the number of members, or 0 if they are not known.
+func (m *members) len() int {
+	if m == nil {
 		return 0
 	}
-	h := fnv.New64a()
-	h.Write([]byte(job))
-	firing := mix(h.Sum64() ^ uint64(scheduledAt.UnixMicro()))
-	own, rank := mix(firing^m.own), 0
+	return len(m.seeds)
+}
+
+// rank returns this replica's rank for what has the hash, or unranked if the members are not known.
+// It counts no further than most.
+func (m *members) rank(hash uint64, most int) int {
+	if m == nil {
+		return unranked
+	}
+	own, rank := mix(hash^m.own), 0
 	for _, seed := range m.seeds {
-		if mix(firing^seed) > own {
-			rank++
+		if mix(hash^seed) > own {
+			if rank++; rank == most {
+				break
+			}
 		}
 	}
 	return rank
+}
+
+// hashFiring returns the hash of a firing. It is the same on all replicas.
+func hashFiring(job string, scheduledAt time.Time) uint64 {
+	const offset, prime = 14695981039346656037, 1099511628211 // of FNV-1a
+	h := uint64(offset)
+	for i := range len(job) {
+		h = (h ^ uint64(job[i])) * prime
+	}
+	return mix(h ^ uint64(scheduledAt.UnixMicro()))
 }
 
 // mix is the finalizer of SplitMix64. Each bit of the result depends on all bits of x.
@@ -96,23 +122,23 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// rankDelay is entry.rankDelay without the limits of a job.
-func rankDelay(rank int) time.Duration {
-	switch {
-	case rank <= 0:
-		return 0
-	case rank <= 2:
-		return time.Duration(rank) * secondAfter
-	default:
-		return min(fourthAfter<<(bits.Len(uint(rank)/3)-1), longestAfter)
+// rankDelay returns how long a replica of a rank below sharedRank leaves a firing to the replicas
+// before it.
+func rankDelay(rank int) time.Duration { return time.Duration(max(rank, 0)) * secondAfter }
+
+// burstDelay returns how long a replica of the rank for a burst leaves its firings to others.
+func burstDelay(rank int) time.Duration {
+	if rank < sharedRank {
+		return sharedAfter + time.Duration(rank)*sharedStep
 	}
+	return min(sharedAfter<<bits.Len(uint(rank)/sharedRank), longestAfter)
 }
 
-// rankDelay returns how long a replica of the rank leaves a firing to the replicas before it. It is
-// at most half of the time to the next scheduled time, and a quarter of the misfire threshold and
-// of the deadline. next is the zero time if there is no next scheduled time.
-func (e *entry) rankDelay(rank int, scheduledAt, next time.Time) time.Duration {
-	delay := min(rankDelay(rank), e.MisfireThreshold/4)
+// longestDelay returns the longest time for which a replica leaves a firing to others, whatever its
+// rank is: half of the time to the next scheduled time, or a quarter of the misfire threshold or of
+// the deadline, whichever is shorter. next is the zero time if there is no next scheduled time.
+func (e *entry) longestDelay(scheduledAt, next time.Time) time.Duration {
+	delay := e.MisfireThreshold / 4
 	if e.Deadline > 0 {
 		delay = min(delay, e.Deadline/4)
 	}

@@ -41,7 +41,7 @@ func TestReplicasHaveDifferentRanks(t *testing.T) {
 		job, at := fmt.Sprint("job-", i%10), time.Unix(int64(i/10), 0)
 		found := map[int]bool{}
 		for replica, r := range rankings {
-			rank := r.rank(job, at, time.Now())
+			rank := r.at(time.Now()).rank(hashFiring(job, at), replicas)
 			if found[rank] || rank < 0 || rank >= replicas {
 				t.Fatalf("%s at %s: got rank %d on a replica, want each rank from 0 to %d once",
 					job, at, rank, replicas-1)
@@ -69,7 +69,8 @@ func TestReplicaWithoutARankingIsUnranked(t *testing.T) {
 		"the last comparison was a minute ago":     rankingOf(sessions, sessions[0].Session),
 		"its session is the only one and outdated": rankingOf(sessions[:1], sessions[0].Session),
 	} {
-		if got := r.rank("job", now, now.Add(2*time.Minute)); got != unranked {
+		members := r.at(now.Add(2 * time.Minute))
+		if got := members.rank(hashFiring("job", now), sharedRank); got != unranked {
 			t.Errorf("%s: got rank %d, want unranked", name, got)
 		}
 	}
@@ -88,7 +89,8 @@ func TestReplicasThatCannotStartAreNotRanked(t *testing.T) {
 		}
 		r := rankingOf(sessions, sessions[0].Session)
 		for i := range 100 {
-			if got := r.rank("job", time.Unix(int64(i), 0), time.Now()); got != 0 {
+			hash := hashFiring("job", time.Unix(int64(i), 0))
+			if got := r.at(time.Now()).rank(hash, sharedRank); got != 0 {
 				t.Fatalf("%s: got rank %d, want 0", name, got)
 			}
 		}
@@ -105,21 +107,49 @@ func TestRankDelays(t *testing.T) {
 		{0, hour, threshold, 0, 0},
 		{1, hour, threshold, 0, 40 * time.Millisecond},
 		{2, hour, threshold, 0, 80 * time.Millisecond},
-		{3, hour, threshold, 0, 250 * time.Millisecond},
-		{5, hour, threshold, 0, 250 * time.Millisecond},
-		{6, hour, threshold, 0, 500 * time.Millisecond},
-		{12, hour, threshold, 0, time.Second},
-		{24, hour, threshold, 0, 2 * time.Second},
+		{1, hour, threshold, 100 * time.Millisecond, 25 * time.Millisecond},
+		{2, hour, threshold, 100 * time.Millisecond, 25 * time.Millisecond},
+	} {
+		longest := longestDelayOf(t, test.interval, test.threshold, test.deadline)
+		if got := min(rankDelay(test.rank), longest); got != test.want {
+			t.Errorf("%+v: got %s", test, got)
+		}
+	}
+}
+
+// longestDelayOf returns the longest delay of a job that fires at the interval.
+func longestDelayOf(t *testing.T, interval, threshold, deadline time.Duration) time.Duration {
+	t.Helper()
+	e := entryEvery(t, interval, jobs.MisfireSkip)
+	e.MisfireThreshold, e.Deadline = threshold, deadline
+	at := e.Schedule.Next(time.Now())
+	return e.longestDelay(at, e.Schedule.Next(at))
+}
+
+// The rank is that of a replica for the burst.
+func TestBurstDelays(t *testing.T) {
+	const hour, threshold = time.Hour, 30 * time.Second
+	for _, test := range []struct {
+		rank                          int
+		interval, threshold, deadline time.Duration
+		want                          time.Duration
+	}{
+		{0, hour, threshold, 0, 250 * time.Millisecond},
+		{1, hour, threshold, 0, 370 * time.Millisecond},
+		{2, hour, threshold, 0, 490 * time.Millisecond},
+		{3, hour, threshold, 0, 500 * time.Millisecond},
+		{5, hour, threshold, 0, 500 * time.Millisecond},
+		{6, hour, threshold, 0, time.Second},
+		{12, hour, threshold, 0, 2 * time.Second},
 		{1000, hour, threshold, 0, 2 * time.Second},
 		{1000, time.Second, threshold, 0, 500 * time.Millisecond},
 		{1000, hour, time.Second, 0, 250 * time.Millisecond},
 		{1000, hour, threshold, 2 * time.Second, 500 * time.Millisecond},
-		{1, hour, threshold, 100 * time.Millisecond, 25 * time.Millisecond},
+		// it looks at each firing of such a job, after at most 25 ms
+		{1000, hour, threshold, 100 * time.Millisecond, 0},
 	} {
-		e := entryEvery(t, test.interval, jobs.MisfireSkip)
-		e.MisfireThreshold, e.Deadline = test.threshold, test.deadline
-		at := e.Schedule.Next(time.Now())
-		if got := e.rankDelay(test.rank, at, e.Schedule.Next(at)); got != test.want {
+		longest := mayShare(longestDelayOf(t, test.interval, test.threshold, test.deadline))
+		if got := min(burstDelay(test.rank), longest); got != test.want {
 			t.Errorf("%+v: got %s", test, got)
 		}
 	}

@@ -25,11 +25,12 @@ const atOnce = 10 * time.Millisecond
 // secondRank is the longest start delay if the first two replicas of a firing are gone.
 const secondRank = 100 * time.Millisecond
 
-// countedGates is a backend that counts the adds of gates. If it is down, all calls fail.
+// countedGates is a backend that counts the adds of gates, and the gates and marks that are read.
+// If it is down, all calls fail.
 type countedGates struct {
 	locking.Backend
-	adds *atomic.Int64
-	down *atomic.Bool
+	adds, reads *atomic.Int64
+	down        *atomic.Bool
 }
 
 func (b countedGates) Add(ctx context.Context, key string, value []byte, ttl time.Duration) error {
@@ -49,6 +50,11 @@ func (b countedGates) AddAll(ctx context.Context, items []locking.Item,
 }
 
 func (b countedGates) Get(ctx context.Context, keys ...string) (map[string][]byte, error) {
+	for _, key := range keys {
+		if strings.Contains(key, ":gate:") || strings.Contains(key, ":mark:") {
+			b.reads.Add(1)
+		}
+	}
 	if b.down.Load() {
 		return nil, fmt.Errorf("get: %w", locking.ErrUnavailable)
 	}
@@ -69,7 +75,7 @@ func newRankedCluster(t *testing.T, replicas, frozen int, handlers []jobs.Regist
 	table ...jobs.Job) *rankedCluster {
 	t.Helper()
 	c := &rankedCluster{cluster: newCluster(t)}
-	c.gates = countedGates{c.locks, &atomic.Int64{}, &atomic.Bool{}}
+	c.gates = countedGates{c.locks, &atomic.Int64{}, &atomic.Int64{}, &atomic.Bool{}}
 	for i := range replicas {
 		c.add(c.options(fmt.Sprint("replica-", i), handlers, table...))
 	}
@@ -79,6 +85,7 @@ func newRankedCluster(t *testing.T, replicas, frozen int, handlers []jobs.Regist
 	}
 	time.Sleep(10 * time.Second) // two comparisons
 	c.gates.adds.Store(0)
+	c.gates.reads.Store(0)
 	c.start = time.Now()
 	return c
 }
@@ -171,6 +178,63 @@ func TestFiringsOfFrozenReplicasStart(t *testing.T) {
 			c.stop()
 		})
 	}
+}
+
+// newBurst returns n jobs that fire together.
+func newBurst(t *testing.T, n int, interval time.Duration) []jobs.Job {
+	t.Helper()
+	table := make([]jobs.Job, n)
+	for i := range table {
+		table[i] = job(t, fmt.Sprint("job-", i), interval)
+	}
+	return table
+}
+
+// The second and the third replica of a firing look at its gate, and a replica looks at those of
+// all firings. More replicas only read its mark.
+func TestReadsOfGatesDoNotGrowWithTheReplicas(t *testing.T) {
+	const n, times = 40, 20
+	perFiring := map[int]float64{}
+	for _, replicas := range []int{6, 12} {
+		synctest.Test(t, func(t *testing.T) {
+			table := newBurst(t, n, 10*time.Second)
+			c := newRankedCluster(t, replicas, 0, takes(0), table...)
+			time.Sleep(times*10*time.Second + 5*time.Second)
+			for _, j := range table {
+				if _, late := c.expect(j.Name, times, atOnce); late > 0 {
+					t.Errorf("got %d late starts, want none", late)
+				}
+			}
+			perFiring[replicas] = float64(c.gates.reads.Load()) / (n * times)
+			c.stop()
+		})
+	}
+	if perFiring[6] > 3.5 || perFiring[12]-perFiring[6] > 0.3 {
+		t.Errorf("got %.2f reads for each firing of 6 replicas and %.2f of 12, want about 3",
+			perFiring[6], perFiring[12])
+	}
+}
+
+// The live replicas start the firings of a burst whose first replicas are all frozen.
+func TestBurstsOfFrozenReplicasStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := newBurst(t, 12, 10*time.Second)
+		c := newRankedCluster(t, 3, 20, takes(0), table...)
+		time.Sleep(65 * time.Second)
+		starts := 0
+		for _, j := range table {
+			// a look at the burst comes after at most 2 s, and one at all gates a second later
+			by, _ := c.expect(j.Name, 6, 3*time.Second+atOnce)
+			for _, n := range by {
+				starts += n
+			}
+		}
+		if adds := int(c.gates.adds.Load()); adds > 3*starts {
+			t.Errorf("got %d adds of gates for %d firings, want at most one by each replica", adds,
+				starts)
+		}
+		c.stop()
+	})
 }
 
 // A replica whose workers are busy keeps no firing from the others.

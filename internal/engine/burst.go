@@ -1,0 +1,200 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+const (
+	// burstLength is the length of the intervals whose firings form a burst.
+	burstLength = 100 * time.Millisecond
+	// burstMin is how many firings a burst must have for a mark. The replicas look at fewer firings
+	// one by one.
+	burstMin = 8
+	// markAgain is the time between two looks of a replica at the mark of a burst.
+	markAgain = 250 * time.Millisecond
+	// markPatience is how long a replica waits at most for the mark.
+	markPatience = time.Second
+	// burstEnd is how long after the start of a burst its first replicas look at it at most.
+	burstEnd = 3 * time.Second
+)
+
+// burst holds the firings that start in the same interval, for all ranks of this replica. A replica
+// that has at least the rank sharedRank for a firing does not look at the firing alone, but at the
+// burst.
+//
+// Replicas also have ranks for the burst itself. The first ones look at the gates of all its
+// firings. When all firings are begun, they leave a mark. All other replicas then read only the
+// mark. Its name contains a digest of the firings, so a replica with other firings does not find
+// it. If a replica finds no mark for some time, it looks at all gates itself.
+type burst struct {
+	burstKey
+	rank    int       // of this replica for the burst
+	due     time.Time // the next look
+	last    time.Time // when this replica stops waiting for the mark
+	firings []planned
+	digest  uint64    // of the firings
+	missing []planned // those that were not begun at the last look
+	looked  bool      // this replica has looked at the gates
+}
+
+// burstKey identifies a burst to which firings are added.
+type burstKey struct {
+	start   int64         // the end of its interval, in microseconds since 1970
+	longest time.Duration // how long a replica leaves its firings to others at most
+}
+
+// mayShare returns the longest delay of the burst to which a firing with this longest delay
+// belongs; 0 if it must not wait for a look at a burst. There are few such delays, so that all
+// replicas form the same bursts.
+func mayShare(longest time.Duration) time.Duration {
+	for delay := longestAfter; delay >= sharedAfter; delay /= 2 {
+		if longest >= delay {
+			return delay
+		}
+	}
+	return 0
+}
+
+// share adds a firing to its burst, and reports whether it belongs to one. hash is that of the
+// firing.
+func (l *lookout) share(p planned, hash uint64, longest time.Duration, members *members) bool {
+	start := p.at.Truncate(burstLength)
+	if start.Before(p.at) {
+		start = start.Add(burstLength)
+	}
+	key := burstKey{start.UnixMicro(), mayShare(longest)}
+	if key.longest == 0 {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := l.gathering[key]
+	if m == nil {
+		m = newBurst(key, start, members)
+		l.gathering[key] = m
+		signal(l.wake)
+	}
+	m.firings = append(m.firings, p)
+	m.digest ^= mix(hash + uint64(p.entry.activeVersion.own()))
+	return true
+}
+
+func newBurst(key burstKey, start time.Time, members *members) *burst {
+	rank := members.rank(mix(uint64(key.start)^uint64(key.longest)), members.len())
+	delay := min(burstDelay(rank), key.longest)
+	m := &burst{burstKey: key, rank: rank, due: start.Add(delay)}
+	m.last = m.due
+	if rank >= sharedRank {
+		m.last = m.due.Add(min(delay, markPatience))
+	}
+	return m
+}
+
+// mark returns the name of the burst's mark.
+func (m *burst) mark() string {
+	return fmt.Sprintf("%d@%d@%d@%x", m.start, m.longest.Milliseconds(), len(m.firings), m.digest)
+}
+
+// dueBursts removes and returns the bursts at which to look now.
+func (l *lookout) dueBursts(now time.Time) (due []*burst) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	isDue := func(m *burst) bool {
+		if m.due.After(now) {
+			return false
+		}
+		due = append(due, m)
+		return true
+	}
+	for key, m := range l.gathering {
+		if isDue(m) {
+			delete(l.gathering, key)
+		}
+	}
+	l.open = slices.DeleteFunc(l.open, isDue)
+	return due
+}
+
+// lookAtBurst looks at a burst. Firings that no replica has begun become turns of this replica.
+func (l *lookout) lookAtBurst(ctx context.Context, m *burst) {
+	now := l.clock.now()
+	if !m.looked {
+		if l.locker == nil || len(m.firings) < burstMin {
+			l.putShared(m.firings)
+			return
+		}
+		if m.rank > 0 && l.isMarked(ctx, m) {
+			return
+		}
+		if now.Before(m.last) {
+			l.lookAgain(m, now.Add(markAgain))
+			return
+		}
+		m.missing = m.firings
+	}
+	missing, err := l.missing(ctx, m.missing)
+	if !m.looked {
+		l.putShared(missing)
+	}
+	m.missing, m.looked = missing, true
+	switch {
+	case err != nil || m.rank >= sharedRank || now.Sub(time.UnixMicro(m.start)) > burstEnd:
+	case len(missing) > 0:
+		l.lookAgain(m, now.Add(lookoutAgain))
+	default:
+		l.leaveMark(ctx, m)
+	}
+}
+
+// putShared makes those firings turns that this replica handles together.
+func (l *lookout) putShared(firings []planned) {
+	for _, p := range firings {
+		if p.rank == sharedRank {
+			l.put(p.turn())
+		}
+	}
+}
+
+func (l *lookout) lookAgain(m *burst, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m.due = at
+	l.open = append(l.open, m)
+}
+
+// missing returns the firings whose gates no replica is known to have passed.
+func (l *lookout) missing(ctx context.Context, firings []planned) (missing []planned, err error) {
+	for batch := range slices.Chunk(firings, lookoutBatch) {
+		begun, failed := l.begun(ctx, batch)
+		for i, p := range batch {
+			if !begun[i] {
+				missing = append(missing, p)
+			}
+		}
+		if failed != nil {
+			err = failed
+		}
+	}
+	return missing, err
+}
+
+func (l *lookout) isMarked(ctx context.Context, m *burst) bool {
+	bounded, cancel := context.WithTimeout(ctx, prefilterTimeout)
+	defer cancel()
+	marked, err := l.locker.Marked(bounded, m.mark())
+	if err != nil && ctx.Err() == nil {
+		l.log.Debug().Err(err).Msg("look at mark failed")
+	}
+	return marked[m.mark()]
+}
+
+func (l *lookout) leaveMark(ctx context.Context, m *burst) {
+	bounded, cancel := context.WithTimeout(ctx, prefilterTimeout)
+	defer cancel()
+	if err := l.locker.Mark(bounded, m.mark(), gateTTL); err != nil && ctx.Err() == nil {
+		l.log.Debug().Err(err).Msg("leave mark failed")
+	}
+}

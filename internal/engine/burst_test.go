@@ -1,0 +1,224 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/locking/memory"
+)
+
+// countedReads is a backend that counts the keys which it is asked for.
+type countedReads struct {
+	locking.Backend
+	keys int
+	down bool
+}
+
+func (b *countedReads) Get(ctx context.Context, keys ...string) (map[string][]byte, error) {
+	b.keys += len(keys)
+	if b.down {
+		return nil, fmt.Errorf("get: %w", locking.ErrUnavailable)
+	}
+	return b.Backend.Get(ctx, keys...)
+}
+
+// onlooker is a replica that has left firings to others.
+type onlooker struct {
+	*lookout
+	reads *countedReads
+}
+
+// burstTest has several onlookers of one burst, by their rank for it.
+type burstTest struct {
+	t       *testing.T
+	start   time.Time
+	gates   *locking.Locker
+	byRank  []onlooker
+	firings []*entry
+}
+
+// newBurstTest returns a burst of n firings that start now. It needs a bubble.
+func newBurstTest(t *testing.T, replicas, n int) *burstTest {
+	t.Helper()
+	backend := memory.New()
+	m := &burstTest{t: t, start: time.Now(), gates: lockerOf(t, backend),
+		byRank: make([]onlooker, replicas)}
+	for i := range n {
+		e := entryEvery(t, time.Minute, jobs.MisfireSkip)
+		e.Name, e.MisfireThreshold = fmt.Sprint("job-", i), time.Minute
+		m.firings = append(m.firings, e)
+	}
+	sessions := liveSessions(replicas)
+	for _, s := range sessions {
+		reads := &countedReads{Backend: backend}
+		l := newLookout(lockerOf(t, reads), newReady("replica", 1), newWorkers(100),
+			&clusterClock{}, zerolog.Nop())
+		members := rankingOf(sessions, s.Session).at(time.Now())
+		for _, e := range m.firings {
+			l.share(planned{at: m.start, scheduledAt: m.start, entry: e, ranked: true,
+				rank: sharedRank}, hashFiring(e.Name, m.start), time.Minute, members)
+		}
+		for _, burst := range l.gathering {
+			m.byRank[burst.rank] = onlooker{l, reads}
+		}
+	}
+	return m
+}
+
+func lockerOf(t *testing.T, b locking.Backend) *locking.Locker {
+	t.Helper()
+	locker, err := locking.New(b,
+		locking.Options{Namespace: "test", Lease: time.Minute, Restore: true, Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return locker
+}
+
+// begin lets a replica begin the firings.
+func (m *burstTest) begin(firings ...*entry) {
+	m.t.Helper()
+	for _, e := range firings {
+		firing := storage.Firing{Job: e.Name, ScheduledAt: m.start}
+		if _, err := m.gates.Gate(m.t.Context(), gateName(firing, 0), time.Minute); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+}
+
+// run lets the onlookers of some ranks look for some time.
+func (m *burstTest) run(from, until int, during time.Duration) {
+	m.t.Helper()
+	ctx, stop := context.WithCancel(m.t.Context())
+	for _, o := range m.byRank[from:until] {
+		go o.run(ctx)
+	}
+	time.Sleep(during)
+	synctest.Wait()
+	stop()
+	synctest.Wait()
+}
+
+// expect fails the test unless the onlooker of a rank has read so many keys and queued so many
+// firings.
+func (m *burstTest) expect(rank, keys, queued int) {
+	m.t.Helper()
+	o := m.byRank[rank]
+	if o.reads.keys != keys || o.ready.len() != queued {
+		m.t.Errorf("rank %d: got %d keys read and %d firings queued, want %d and %d", rank,
+			o.reads.keys, o.ready.len(), keys, queued)
+	}
+}
+
+// One replica looks at all gates, and the others only at its mark.
+func TestOneReplicaLooksAtTheGatesOfABurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newBurstTest(t, 24, 1000)
+		m.begin(m.firings...)
+		m.run(0, 24, 10*time.Second)
+		m.expect(0, 1000, 0)
+		for rank := 1; rank < 24; rank++ {
+			m.expect(rank, 1, 0)
+		}
+	})
+}
+
+// If the first replicas of a burst are dead, a later one looks at all gates.
+func TestBurstOfDeadReplicasIsLookedAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newBurstTest(t, 5, 20)
+		m.begin(m.firings[3:]...)
+		m.run(3, 4, 999*time.Millisecond)
+		// the mark after 500 and 750 ms
+		m.expect(3, 2, 0)
+		m.run(3, 4, time.Millisecond)
+		// the mark, all gates, and again those of the firings that were not begun
+		m.expect(3, 3+20+3, 3)
+	})
+}
+
+// The first replica of a burst queues the firings that no replica has begun, and leaves the mark
+// when they are begun too. So the others queue none of them.
+func TestFirstReplicaOfABurstTakesWhatIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newBurstTest(t, 5, 20)
+		m.begin(m.firings[2:]...)
+		m.run(0, 1, 299*time.Millisecond)
+		m.expect(0, 20+2, 2)
+		m.begin(m.firings[:2]...)
+		m.byRank[0].ready.takeAll()
+		m.run(0, 5, 10*time.Second)
+		m.expect(0, 20+2+2, 0)
+		for rank := 1; rank < 5; rank++ {
+			m.expect(rank, 1, 0)
+		}
+	})
+}
+
+// A replica that has a firing which the first replica of the burst did not know does not trust its
+// mark.
+func TestMarkIsForTheSameFirings(t *testing.T) {
+	for name, change := range map[string]func(*burst, planned){
+		"one more": func(m *burst, p planned) {
+			m.firings = append(m.firings, p)
+			m.digest ^= 1
+		},
+		"another one": func(m *burst, p planned) {
+			m.firings[0] = p
+			m.digest ^= 1
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newBurstTest(t, 5, 20)
+			m.begin(m.firings...)
+			e := entryEvery(t, time.Minute, jobs.MisfireSkip)
+			e.Name, e.MisfireThreshold = "other", time.Minute
+			for _, burst := range m.byRank[4].gathering {
+				change(burst, planned{at: m.start, scheduledAt: m.start, entry: e, ranked: true,
+					rank: sharedRank})
+			}
+			m.run(0, 5, 10*time.Second)
+			m.expect(3, 1, 0)
+			if o := m.byRank[4]; o.ready.len() != 1 {
+				t.Errorf("%s: got %d firings queued, want the one that only this replica knows",
+					name, o.ready.len())
+			}
+		})
+	}
+}
+
+// Without memcached, each replica queues the firings when its turn comes. The store decides.
+func TestBurstWithoutMemcached(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newBurstTest(t, 5, 20)
+		for _, o := range m.byRank {
+			o.reads.down = true
+		}
+		m.run(0, 5, 10*time.Second)
+		for rank, o := range m.byRank {
+			if o.ready.len() != 20 {
+				t.Errorf("rank %d: got %d firings queued, want all 20", rank, o.ready.len())
+			}
+		}
+	})
+}
+
+// Replicas look at the firings of a small burst one by one.
+func TestSmallBurstHasNoMark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newBurstTest(t, 5, burstMin-1)
+		m.begin(m.firings...)
+		m.run(0, 5, 10*time.Second)
+		for rank := range m.byRank {
+			m.expect(rank, burstMin-1, 0)
+		}
+	})
+}
