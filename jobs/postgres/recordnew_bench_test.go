@@ -1,16 +1,11 @@
 package postgres
 
 import (
-	"context"
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -56,27 +51,7 @@ func benchmarkSkip(b *testing.B, n int, isNew bool) {
 
 // processorTime returns the processor time that the backends of the store have used until now; 0
 // on systems without schedstat.
-func processorTime(b *testing.B, s *Store) (used time.Duration) {
+func processorTime(b *testing.B, s *Store) time.Duration {
 	b.Helper()
-	rows, err := s.pool.Query(context.Background(),
-		"SELECT pid FROM pg_stat_activity WHERE application_name = 'a'")
-	if err != nil {
-		b.Fatal(err)
-	}
-	pids, err := pgx.CollectRows(rows, pgx.RowTo[int])
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, pid := range pids {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", pid))
-		if err != nil {
-			continue
-		}
-		onCPU, err := strconv.ParseInt(strings.Fields(string(text))[0], 10, 64)
-		if err != nil {
-			b.Fatal(err)
-		}
-		used += time.Duration(onCPU)
-	}
-	return used
+	return usedBy(b, backendsOf(b, s))
 }
