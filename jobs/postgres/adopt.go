@@ -190,7 +190,7 @@ func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State,
 			return err
 		}
 		b := &pgx.Batch{}
-		b.Queue(beginPipeline, s.lockTimeout)
+		b.Queue(beginByHash, s.lockTimeout)
 		queueFinish(b, []storage.FinishRequest{{Run: run, Token: token, State: state,
 			Reason: reason,
 			Detail: storage.RevokedDetail}}, make([]bool, 1))

@@ -28,7 +28,9 @@
 // Each fence has a floor: no claim on the resource has a smaller token. A start reads only grants
 // whose tokens are at least the floor. The floor rises once in a thousand tokens, so that the table
 // does not bloat. A sweep deletes a fence one hour after it was added, unless a transaction has
-// locked it. If a start finds that a fence is gone, it begins again.
+// locked it. A start with few names adds the fences that are missing. A larger one does so only if
+// the store has lately missed a fence. If a start cannot lock a fence because it is missing, it
+// begins again and adds it.
 //
 // # Starts
 //
@@ -61,6 +63,7 @@
 // All transactions lock in one order: keys of actions, backfills, sessions, new fences, waiting
 // runs, fences, claims, runs. Each kind is locked in the byte order of its keys. An insert counts
 // as a lock on the run, because two starts that insert runs of one firing wait for each other.
+// A finish locks claims by deleting them, and writes no run before it has deleted all of them.
 //
 // A start holds its session FOR KEY SHARE until it commits. A session is ended only under FOR
 // UPDATE. So an ended session has no start under way, and another replica can adopt its waiting

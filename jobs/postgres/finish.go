@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,10 @@ const (
 	lockClaims = `SELECT FROM holdfast.claims WHERE token = ANY($1) ORDER BY token FOR UPDATE`
 
 	// finishRuns ends runs, or only their attempts, whose claims exist. It returns the ended ones.
+	//
+	// Its arguments are sorted by token. So it deletes the claims in this order, whether the plan
+	// looks for the claim of each argument or for the argument of each claim. It writes no run
+	// before it has deleted all claims.
 	finishRuns = `
 WITH ended AS (
     SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[],
@@ -46,8 +51,8 @@ WITH ended AS (
         finished_at = CASE WHEN e.state <> 'waiting' THEN clock_timestamp() END,
         retry_waits = CASE WHEN e.state = 'waiting' THEN r.retry_waits || clock_timestamp()
             ELSE r.retry_waits END
-    FROM ended e JOIN gone USING (token) WHERE r.id = ANY($2) AND r.id = e.run
-        AND r.state = 'running'
+    FROM ended e JOIN gone USING (token)
+    WHERE r.id = ANY(ARRAY(SELECT run FROM gone)) AND r.id = e.run AND r.state = 'running'
     RETURNING r.id, r.job, r.state, r.token, r.created_at, r.scheduled_at, r.started_at, r.backfill
 )` + noteEnded + `
 SELECT id, state, token FROM changed`
@@ -90,7 +95,9 @@ func (s *Store) Finish(ctx context.Context, requests []storage.FinishRequest) ([
 		return nil, fmt.Errorf("finish: %w", err)
 	}
 	finish := func() error {
-		return s.pipeline(ctx, "finish", func(b *pgx.Batch) { queueFinish(b, requests, done) })
+		return s.pipelineByHash(ctx, "finish", func(b *pgx.Batch) {
+			queueFinish(b, requests, done)
+		})
 	}
 	err := finish()
 	if errors.Is(err, storage.ErrRowHeld) {
@@ -163,8 +170,18 @@ func (s *Store) endAbandoned(ctx context.Context, requests []storage.FinishReque
 	return ended, held
 }
 
-// queueFinish adds the statements of a finish to a batch that begins with beginPipeline.
+// queueFinish adds the statements of a finish to a batch that begins with beginByHash.
 func queueFinish(b *pgx.Batch, requests []storage.FinishRequest, done []bool) {
+	queueSaved(b, requests)
+	b.Queue(finishRuns, finishColumns(requests)...).Query(readEnded(requests, done))
+	queueRunAttempts(b, requests)
+	queueRecovery(b, requests)
+}
+
+// finishColumns returns the columns of finishRuns.
+func finishColumns(requests []storage.FinishRequest) []any {
+	requests = slices.SortedFunc(slices.Values(requests),
+		func(a, b storage.FinishRequest) int { return cmp.Compare(a.Token, b.Token) })
 	n := len(requests)
 	tokens, runs, states := make([]jobs.Token, n), make([]rawID, n), make([]string, n)
 	reasons, details, texts, outputs := make([]string, n), make([]string, n), make([]string, n),
@@ -179,11 +196,5 @@ func queueFinish(b *pgx.Batch, requests []storage.FinishRequest, done []bool) {
 		}
 		results[i] = textOrNull(r.Result)
 	}
-	b.Queue(joinByHash)
-	b.Queue(lockClaims, sortedTokens(requests))
-	queueSaved(b, requests)
-	b.Queue(finishRuns, tokens, runs, states, reasons, details, texts, outputs, results).
-		Query(readEnded(requests, done))
-	queueRunAttempts(b, requests)
-	queueRecovery(b, requests)
+	return []any{tokens, runs, states, reasons, details, texts, outputs, results}
 }

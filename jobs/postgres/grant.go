@@ -130,12 +130,11 @@ func (g grants) Grant(ctx context.Context, session uuid.UUID,
 	results, err := g.decide(ctx, session, requests, owners)
 	if isTimeout(err) && ctx.Err() == nil &&
 		slices.ContainsFunc(requests, func(r locking.GrantRequest) bool { return r.Wait }) {
-		err = g.pipeline(ctx, "add waits", func(b *pgx.Batch) {
-			b.Queue(joinByHash)
+		err = wrapLocks("add waits", g.store.send(ctx, beginByHash, func(b *pgx.Batch) {
 			b.Queue(holdLiving, session, g.store.lockTimeout)
 			b.Queue(takePlaces, append([]any{session},
 				grantColumns(requests, owners, allIndexes(requests))...)...)
-		})
+		}))
 		if err == nil {
 			results, err = g.decide(ctx, session, requests, owners)
 		}
@@ -161,11 +160,10 @@ func (g grants) decide(ctx context.Context, session uuid.UUID, requests []lockin
 	}
 	err := wrapLocks("grant", g.store.sendAgain(ctx, func(b *pgx.Batch) {
 		wanted, ids := grantsWanted(requests)
-		b.Queue(joinByHash)
 		b.Queue(holdLiving, session, g.store.lockTimeout)
 		b.Queue(refuse, append([]any{session},
 			grantColumns(requests, owners, allIndexes(requests))...)...).Query(byLock.readBlockers)
-		b.Queue(addFences, fenceNames(slices.Concat(wanted...)))
+		g.store.queueAddFences(b, slices.Concat(wanted...))
 		b.Queue(lockWaits, ids)
 		queueWantedFences(b, ids, wanted)
 		for _, wave := range waves(wanted) {

@@ -60,7 +60,7 @@ func (s *Store) Grants() locking.Grants { return grants{s} }
 
 // pipeline is Store.pipeline with the errors of package locking.
 func (g grants) pipeline(ctx context.Context, what string, queue func(b *pgx.Batch)) error {
-	return wrapLocks(what, g.store.send(ctx, queue))
+	return wrapLocks(what, g.store.send(ctx, beginPipeline, queue))
 }
 
 // OpenSession registers a session. If the database was restored from a dump, it first raises the

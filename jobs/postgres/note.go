@@ -159,8 +159,7 @@ func (s *Store) recordNew(ctx context.Context, session uuid.UUID, notes []storag
 	for _, i := range indexes {
 		place[notes[i].Run] = i
 	}
-	err = s.pipeline(ctx, "note", func(b *pgx.Batch) {
-		b.Queue(joinByHash)
+	err = s.pipelineByHash(ctx, "note", func(b *pgx.Batch) {
 		b.Queue(holdSession, session)
 		b.Queue(recordNew, append([]any{session}, columns...)...).Query(func(rows pgx.Rows) error {
 			var run uuid.UUID
@@ -215,8 +214,7 @@ func (s *Store) applyNotes(ctx context.Context, session uuid.UUID, notes []stora
 	if err != nil {
 		return err
 	}
-	return s.pipeline(ctx, "note", func(b *pgx.Batch) {
-		b.Queue(joinByHash)
+	return s.pipelineByHash(ctx, "note", func(b *pgx.Batch) {
 		b.Queue(holdSession, session)
 		b.Queue(lockWaits, columns[0])
 		b.Queue(insertRuns, append([]any{session}, runColumns(asRequests(chosen))...)...)

@@ -89,6 +89,18 @@ func fenceGroups(requests []locking.Request) []fenceGroup {
 	return groups
 }
 
+// fewFences is up to how many names a transaction looks for missing fences.
+const fewFences = 32
+
+// queueAddFences adds the fences of the requests that do not exist. With many names it does so only
+// if the store has lately missed a fence: looking for each of them costs more than the rare retry
+// of a transaction that misses one (see sendAgain).
+func (s *Store) queueAddFences(b *pgx.Batch, requests []locking.Request) {
+	if names := fenceNames(requests); len(names) <= fewFences || s.missedFence.lately() {
+		b.Queue(addFences, names)
+	}
+}
+
 // queueFences locks the fences of the requests in one sorted pass.
 func queueFences(b *pgx.Batch, requests []locking.Request) {
 	for _, group := range fenceGroups(requests) {

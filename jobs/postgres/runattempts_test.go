@@ -29,7 +29,7 @@ func TestOnlyRetriesAddAStatementToAFinish(t *testing.T) {
 	if n := statements(jobs.Waiting, jobs.Succeeded, jobs.Waiting); n != one+1 {
 		t.Errorf("%d statements with two retries, want %d", n, one+1)
 	}
-	const want = 3 // joinByHash, lockClaims, finishRuns
+	const want = 1 // finishRuns
 	if one != want {
 		t.Errorf("%d statements for one end, want %d", one, want)
 	}

@@ -78,8 +78,8 @@ func (s *Store) saveInTx(ctx context.Context, tx pgx.Tx, run *jobs.Run,
 	return wrap("save state", err)
 }
 
-// queueSaved adds the saved values of the runs that succeed to a batch that has locked their
-// claims.
+// queueSaved adds the saved values of the runs that succeed to a batch. First it locks the claims
+// of all requests. Most batches have no saved value, and then it adds no statement.
 func queueSaved(b *pgx.Batch, requests []storage.FinishRequest) {
 	var tokens []jobs.Token
 	var runs []rawID
@@ -91,6 +91,7 @@ func queueSaved(b *pgx.Batch, requests []storage.FinishRequest) {
 		}
 	}
 	if len(runs) > 0 {
+		b.Queue(lockClaims, sortedTokens(requests))
 		b.Queue(saveEnded, tokens, runs, values)
 	}
 }

@@ -222,9 +222,8 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID,
 	start := func(insert string) error {
 		return s.sendAgain(ctx, func(b *pgx.Batch) {
 			wanted := slices.Concat(wantedBy(slices.Concat(fresh, others))...)
-			b.Queue(joinByHash)
 			b.Queue(holdSession, session)
-			b.Queue(addFences, fenceNames(wanted))
+			s.queueAddFences(b, wanted)
 			if len(others) > 0 {
 				b.Queue(lockWaitingRuns, append([]any{session}, waitColumns(others)...)...)
 			}
@@ -241,9 +240,9 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID,
 			}
 		})
 	}
-	err := start(s.races.statement())
+	err := start(s.statementOfStart())
 	if codeOf(err) == uniqueViolation {
-		s.races.note()
+		s.raced.note()
 		err = start(startNewBeside)
 	}
 	if err != nil {

@@ -3,7 +3,6 @@ package postgres
 import (
 	"math/rand/v2"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // startNew inserts new firings as running runs, each with its claim and its grants. It leaves out a
@@ -18,6 +18,9 @@ import (
 // definition, or it may conflict with a holder or an older waiter. It returns the token of each run
 // that it has started, and NULL for a firing that another run has. No two of the firings want
 // related resources.
+//
+// It looks up each name once, although many firings may have the same ancestors. A waiter counts as
+// older if it is older than the youngest of the firings.
 //
 // It fails with a unique violation if another replica inserts a run of one of the firings at the
 // same time. startNewBeside leaves that firing out, which costs each run more.
@@ -34,35 +37,37 @@ WITH alive AS MATERIALIZED (
     SELECT q.*, (SELECT r.id <> q.run FROM holdfast.runs r
         WHERE r.job = q.job COLLATE "C" AND r.scheduled_at = q.scheduled_at
             AND r.recovery = q.recovery AND r.key = '') AS taken
-    FROM unnest($3::uuid[], $2::text[], $4::timestamptz[], $11::int[], $12::bigint[],
-        $13::timestamptz[]) WITH ORDINALITY AS q (run, job, scheduled_at, recovery, version,
-        since, place)
+    FROM unnest($3::uuid[], $2::text[], $4::timestamptz[], $10::int[], $11::bigint[])
+        WITH ORDINALITY AS q (run, job, scheduled_at, recovery, version, place)
     WHERE EXISTS (SELECT FROM alive) AND NOT EXISTS (
         SELECT FROM active_pauses p WHERE p.kind = 'all' OR p.kind = 'job' AND p.name = q.job
             OR p.kind = 'group' AND p.name = (` + activeGroup + `))
         AND (SELECT q.version > 0 AND j.version <> q.version FROM holdfast.jobs j
             WHERE j.name = q.job COLLATE "C") IS NOT TRUE
+), refusing AS (
+    SELECT n.name, n.mode, n.own
+    FROM unnest($12::text[], $13::text[], $14::bool[], $15::int[], $16::bool[]) AS n (name, mode,
+        own, most, deep)
+    LEFT JOIN (SELECT f.resource, f.floor FROM holdfast.fences f
+        WHERE f.resource = ANY($12)) f ON f.resource = n.name COLLATE "C"
+    WHERE (SELECT count(*) >= n.most OR bool_or(g.mode <> n.mode) FROM (
+            SELECT g.mode FROM holdfast.grants g WHERE g.resource = n.name COLLATE "C"
+                AND g.token >= coalesce(f.floor, 0)
+                AND NOT (n.mode = 'shared' AND g.mode = 'shared')
+            LIMIT n.most) g)
+        OR EXISTS (SELECT FROM holdfast.wants w WHERE w.resource = ANY($12) AND w.since <= $17)
+            AND EXISTS (SELECT FROM holdfast.wants w WHERE w.resource = n.name COLLATE "C"
+                AND w.since <= $17 AND NOT (n.mode = 'shared' AND w.mode = 'shared'))
+        OR n.deep AND (
+            EXISTS (SELECT FROM holdfast.grants g WHERE g.resource > n.name COLLATE "C" || '/'
+                AND g.resource < n.name COLLATE "C" || '0'
+                AND NOT (n.mode = 'shared' AND g.mode = 'shared'))
+            OR EXISTS (SELECT FROM holdfast.wants w WHERE w.resource > n.name COLLATE "C" || '/'
+                AND w.resource < n.name COLLATE "C" || '0' AND w.since <= $17
+                AND NOT (n.mode = 'shared' AND w.mode = 'shared')))
 ), refused AS (
-    SELECT p.run
-    FROM unnest($5::uuid[], $6::text[], $7::text[], $8::int[], $9::bool[], $10::bool[]) AS p (run,
-        name, mode, slots, own, deep)
-    JOIN mine m USING (run)
-    WHERE (SELECT count(*) >= CASE WHEN p.mode = 'slot' AND p.own THEN p.slots ELSE 1 END
-            OR bool_or(g.mode <> p.mode) FROM (
-            SELECT g.mode FROM holdfast.grants g WHERE g.resource = p.name COLLATE "C"
-                AND g.token >= coalesce((SELECT f.floor FROM holdfast.fences f
-                    WHERE f.resource = p.name COLLATE "C"), 0)
-                AND NOT (p.mode = 'shared' AND g.mode = 'shared')
-            LIMIT CASE WHEN p.mode = 'slot' AND p.own THEN p.slots ELSE 1 END) g)
-        OR EXISTS (SELECT FROM holdfast.wants w WHERE w.resource = p.name COLLATE "C"
-            AND w.since <= m.since AND NOT (p.mode = 'shared' AND w.mode = 'shared'))
-        OR p.deep AND (
-            EXISTS (SELECT FROM holdfast.grants g WHERE g.resource > p.name COLLATE "C" || '/'
-                AND g.resource < p.name COLLATE "C" || '0'
-                AND NOT (p.mode = 'shared' AND g.mode = 'shared'))
-            OR EXISTS (SELECT FROM holdfast.wants w WHERE w.resource > p.name COLLATE "C" || '/'
-                AND w.resource < p.name COLLATE "C" || '0' AND w.since <= m.since
-                AND NOT (p.mode = 'shared' AND w.mode = 'shared')))
+    SELECT p.run FROM unnest($5::uuid[], $6::text[], $7::text[], $9::bool[]) AS p (run, name, mode,
+        own) JOIN refusing USING (name, mode, own)
 ), started AS (
     INSERT INTO holdfast.runs (id, job, scheduled_at, recovery, attempt, state, session, replica,
         token, created_at, started_at)
@@ -87,20 +92,12 @@ WITH alive AS MATERIALIZED (
 SELECT run, token FROM started UNION ALL SELECT run, NULL FROM mine WHERE taken`
 )
 
-// startRaces remembers that replicas have inserted runs of one firing at the same time. The gate in
-// memcached prevents this, so it is frequent only without memcached. It may be used concurrently.
-type startRaces struct{ until atomic.Int64 } // in ns since 1970, by this machine's clock
-
-// raceLasts is how long startNewBeside is used after a race. A race costs a second try of the whole
-// batch. startNewBeside costs about a fifth more for each insert of a run.
-const raceLasts = 10 * time.Second
-
-// note notes a race.
-func (r *startRaces) note() { r.until.Store(time.Now().Add(raceLasts).UnixNano()) }
-
-// statement returns startNew, or startNewBeside after a race.
-func (r *startRaces) statement() string {
-	if time.Now().UnixNano() < r.until.Load() {
+// statementOfStart returns startNew, or startNewBeside if replicas have lately inserted runs of one
+// firing at the same time. The gate in memcached prevents such races, so they are frequent only
+// without memcached. A race costs a second try of the whole batch. startNewBeside costs about a
+// fifth more for each insert of a run.
+func (s *Store) statementOfStart() string {
+	if s.raced.lately() {
 		return startNewBeside
 	}
 	return startNew
@@ -142,13 +139,52 @@ func splitNew(requests []storage.StartRequest) (fresh, others []storage.StartReq
 func newColumns(requests []storage.StartRequest) []any {
 	n := len(requests)
 	ids, names, scheduledTimes := make([]rawID, n), make([]string, n), make([]time.Time, n)
-	recoveries, versions, sinces := make([]int, n), make([]int64, n), make([]time.Time, n)
+	recoveries, versions := make([]int, n), make([]int64, n)
+	var latest time.Time
 	for i, r := range requests {
 		ids[i], names[i], scheduledTimes[i] = r.Run, r.Firing.Job, r.Firing.ScheduledAt
-		recoveries[i], versions[i], sinces[i] = r.Firing.Recovery, r.Version, r.WaitSince
+		recoveries[i], versions[i] = r.Firing.Recovery, r.Version
+		if r.WaitSince.After(latest) {
+			latest = r.WaitSince
+		}
 	}
-	columns := append([]any{names, ids, scheduledTimes}, probeColumns(ids, wantedBy(requests))...)
-	return append(columns, recoveries, versions, sinces)
+	wanted := wantedBy(requests)
+	columns := append([]any{names, ids, scheduledTimes}, probeColumns(ids, wanted)[:5]...)
+	columns = append(columns, recoveries, versions)
+	return append(append(columns, lookUpColumns(wanted)...), latest)
+}
+
+// lookUpColumns returns the columns of the names to look up for the requests, each of them once.
+// The last two are the number of grants with which a name is full, and whether there may be names
+// beneath it.
+func lookUpColumns(wanted [][]locking.Request) []any {
+	type lookUp struct {
+		name string
+		mode locking.Mode
+		own  bool
+	}
+	var names, modes []string
+	var most []int
+	var own, deep []bool
+	places := map[lookUp]int{}
+	for _, requests := range wanted {
+		for _, p := range probes(requests) {
+			full := 1
+			if p.own && p.request.Mode == locking.Slotted {
+				full = p.request.Slots
+			}
+			key := lookUp{p.name, p.request.Mode, p.own}
+			if i, known := places[key]; known {
+				most[i] = min(most[i], full)
+				continue
+			}
+			places[key] = len(names)
+			names, modes, own = append(names, p.name), append(modes, string(p.request.Mode)),
+				append(own, p.own)
+			most, deep = append(most, full), append(deep, p.deep)
+		}
+	}
+	return []any{names, modes, own, most, deep}
 }
 
 func (a resultsByRun) readNew(rows pgx.Rows) error {

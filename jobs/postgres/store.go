@@ -55,7 +55,8 @@ type Store struct {
 	pinnedAfter   time.Duration // see pinnedAfter
 	// see disconnectedFor
 	disconnectedFor time.Duration
-	races           startRaces
+	raced           event // see statementOfStart
+	missedFence     event // see queueAddFences
 	triggers        *triggerBatcher
 }
 
@@ -258,30 +259,36 @@ func (s *Store) Pool() *pgxpool.Pool { return s.work.Pool }
 // a query runs.
 //
 // Statements that join a list of keys to a table look up each key (LATERAL … OFFSET 0, or = ANY),
-// so that no other plan is possible. joinByHash prevents that the lists of a large batch are
-// compared pairwise.
+// so that no other plan is possible. beginByHash prevents that the lists of a large batch are
+// compared pairwise. It is no SET LOCAL: outside of BEGIN and COMMIT, PostgreSQL sends and logs a
+// warning for each of them.
 const (
 	beginPipeline = `
 SELECT set_config('transaction_isolation', 'read committed', true),
     set_config('lock_timeout', $1, true),
     set_config('plan_cache_mode', 'force_generic_plan', true), set_config('jit', 'off', true),
     set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)`
-	joinByHash = `SET LOCAL enable_nestloop = off`
+	beginByHash = beginPipeline + `, set_config('enable_nestloop', 'off', true)`
 )
 
 // pipeline sends the queued statements in one round trip as one implicit transaction: all take
 // effect or none. Each statement sees all commits before its own start.
 func (s *Store) pipeline(ctx context.Context, what string, queue func(b *pgx.Batch)) error {
-	return wrap(what, s.send(ctx, queue))
+	return wrap(what, s.send(ctx, beginPipeline, queue))
 }
 
-// sendAgain is send for statements that lock fences. If a fence was deleted between the statement
-// that looked for it and the one that locks it, the transaction had no effect, and sendAgain
-// retries it. The retry adds the fence.
+// pipelineByHash is pipeline for statements that join lists to each other.
+func (s *Store) pipelineByHash(ctx context.Context, what string, queue func(b *pgx.Batch)) error {
+	return wrap(what, s.send(ctx, beginByHash, queue))
+}
+
+// sendAgain is pipelineByHash for statements that lock fences after queueAddFences. If a fence is missing,
+// the transaction had no effect, and sendAgain retries it. The retry adds the fence.
 func (s *Store) sendAgain(ctx context.Context, queue func(b *pgx.Batch)) error {
-	err := s.send(ctx, queue)
+	err := s.send(ctx, beginByHash, queue)
 	for codeOf(err) == fenceGone && ctx.Err() == nil {
-		err = s.send(ctx, queue)
+		s.missedFence.note()
+		err = s.send(ctx, beginByHash, queue)
 	}
 	return err
 }
@@ -289,10 +296,10 @@ func (s *Store) sendAgain(ctx context.Context, queue func(b *pgx.Batch)) error {
 // fenceGone is the SQLSTATE, of an overflow, with which the lock of a missing fence fails.
 const fenceGone = "22003"
 
-// send is pipeline with the driver's error.
-func (s *Store) send(ctx context.Context, queue func(b *pgx.Batch)) error {
+// send is pipeline with the driver's error, for a batch that begins with the statement begin.
+func (s *Store) send(ctx context.Context, begin string, queue func(b *pgx.Batch)) error {
 	b := &pgx.Batch{}
-	b.Queue(beginPipeline, s.lockTimeout)
+	b.Queue(begin, s.lockTimeout)
 	queue(b)
 	err := s.pool.send(ctx, b)
 	if codeOf(err) == readOnly {

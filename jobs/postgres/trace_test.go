@@ -6,10 +6,12 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // turns counts the round trips of a store.
@@ -37,6 +39,12 @@ func openTraced(t *testing.T, url string, connections int32, tracer pgx.QueryTra
 		t.Fatal(err)
 	}
 	config.MaxConns, config.ConnConfig.Tracer = connections, tracer
+	return openOn(t, config)
+}
+
+// openOn opens a store with the settings of a pool.
+func openOn(t *testing.T, config *pgxpool.Config) *Store {
+	t.Helper()
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
@@ -53,4 +61,33 @@ func openProxied(t *testing.T, url string) (*Store, *servertest.Proxy) {
 	t.Helper()
 	proxy := servertest.NewProxy(t, server.Addr())
 	return openAs(t, strings.Replace(url, server.Addr(), proxy.Addr(), 1), "a"), proxy
+}
+
+// PostgreSQL sends each warning to the client at once, and writes it to its log. No batch may cause
+// one, such as a SET LOCAL outside of BEGIN and COMMIT does.
+func TestBatchesCauseNoWarning(t *testing.T) {
+	s := newHarness(t)
+	config, err := pgxpool.ParseConfig(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var notices []string
+	config.ConnConfig.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
+		notices = append(notices, n.Severity+": "+n.Message)
+	}
+	store, session := openOn(t, config), s.session(s.a, "a")
+	run := s.granted(store, session, request(t, "job", "orders"))
+	s.expect(s.start(store, session, request(t, "other", "orders")), storage.StartBlocked)
+	skipped := skipOf(request(t, "skipped", "orders"))
+	for _, skipped.New = range []bool{true, false} {
+		if _, err := store.Note(t.Context(), session, []storage.Note{skipped}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.finished(store, run)
+	locks := s.locks(s.a, "b")
+	s.release(store, s.hold(store, locks, lockRequest(t, "path:a")))
+	if len(notices) > 0 {
+		t.Errorf("PostgreSQL sent %q", notices)
+	}
 }

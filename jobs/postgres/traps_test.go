@@ -89,7 +89,7 @@ func TestRaceForOneFiringOfABatch(t *testing.T) {
 	s := newHarness(t)
 	one, two := s.session(s.a, "a"), s.session(s.b, "b")
 	for _, statement := range []string{startNew, startNewBeside} {
-		if s.b.races.statement() != statement {
+		if s.b.statementOfStart() != statement {
 			t.Fatal("the statement of a start does not depend on races")
 		}
 		firing := request(t, fmt.Sprintf("contended %d", len(statement)))
@@ -242,28 +242,106 @@ func TestFinishAndSweepDoNotDeadlock(t *testing.T) {
 	}
 }
 
+// eachJoin runs the test with the usual plans and with nested loops, which join each row as soon as
+// they have read it. A rule on the order of locks must not depend on the plan.
+func eachJoin(t *testing.T, test func(t *testing.T, s *harness)) {
+	for name, off := range map[string][]string{"usual": nil,
+		"nested loops": {"enable_hashjoin", "enable_mergejoin"}} {
+		t.Run(name, func(t *testing.T) {
+			s := newHarness(t)
+			for _, setting := range off {
+				s.exec(fmt.Sprintf("ALTER DATABASE %s SET %s = off",
+					query[string](s, "SELECT quote_ident(current_database())"), setting))
+			}
+			s.a, s.b = openAs(t, s.url, "a"), openAs(t, s.url, "b")
+			test(t, s)
+		})
+	}
+}
+
 func TestFinishesInOppositeOrdersDoNotDeadlock(t *testing.T) {
+	eachJoin(t, func(t *testing.T, s *harness) {
+		session := s.session(s.a, "a")
+		one := s.granted(s.a, session, request(t, "one", "orders"))
+		two := s.granted(s.a, session, request(t, "two", "sales"))
+		first := storage.FinishRequest{Run: one.ID, Token: one.Token, State: jobs.Succeeded}
+		second := storage.FinishRequest{Run: two.ID, Token: two.Token, State: jobs.Succeeded}
+		resume := s.pause("a", "holdfast.claims", "DELETE", "true")
+		done, other := make(chan error, 1), make(chan error, 1)
+		go func() {
+			_, err := s.a.Finish(t.Context(), []storage.FinishRequest{second, first})
+			done <- err
+		}()
+		awaitWaiting(s, "a", done)
+		go func() {
+			_, err := s.b.Finish(t.Context(), []storage.FinishRequest{first, second})
+			other <- err
+		}()
+		awaitWaiting(s, "b", other)
+		resume()
+		if err := errors.Join(<-done, <-other); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A finish deletes all its claims before it writes a run. Otherwise it would hold a run while it
+// waits for the claim of another one.
+func TestFinishWritesNoRunBeforeItHasAllClaims(t *testing.T) {
+	eachJoin(t, func(t *testing.T, s *harness) {
+		session := s.session(s.a, "a")
+		one := s.granted(s.a, session, request(t, "one", "orders"))
+		two := s.granted(s.a, session, request(t, "two", "sales"))
+		held := s.inTransaction(t, "SELECT FROM holdfast.claims WHERE token = $1 FOR SHARE", two.Token)
+		done := make(chan error, 1)
+		go func() {
+			_, err := s.a.Finish(t.Context(), []storage.FinishRequest{
+				{Run: two.ID, Token: two.Token, State: jobs.Succeeded},
+				{Run: one.ID, Token: one.Token, State: jobs.Succeeded},
+			})
+			done <- err
+		}()
+		awaitWaiting(s, "a", done) // for the second claim, with the first one
+		if claims := query[int](s, "SELECT count(*) FROM (SELECT FROM holdfast.claims "+
+			"FOR KEY SHARE SKIP LOCKED) c"); claims != 1 {
+			t.Errorf("%d claims are free, want 1", claims)
+		}
+		if runs := query[int](s, "SELECT count(*) FROM (SELECT FROM holdfast.runs "+
+			"FOR UPDATE SKIP LOCKED) r"); runs != 2 {
+			t.Errorf("%d runs are free, want 2", runs)
+		}
+		if err := held.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if got := s.state(one.ID) + " " + s.state(two.ID); got != "succeeded succeeded" {
+			t.Errorf("got states %s, want succeeded succeeded", got)
+		}
+	})
+}
+
+// A large batch does not look for each fence whether it exists. If one is missing, the batch begins
+// again and adds it, and the next batches look first.
+func TestLargeBatchAddsTheFencesThatItMisses(t *testing.T) {
 	s := newHarness(t)
 	session := s.session(s.a, "a")
-	one := s.granted(s.a, session, request(t, "one", "orders"))
-	two := s.granted(s.a, session, request(t, "two", "sales"))
-	first := storage.FinishRequest{Run: one.ID, Token: one.Token, State: jobs.Succeeded}
-	second := storage.FinishRequest{Run: two.ID, Token: two.Token, State: jobs.Succeeded}
-	resume := s.pause("a", "holdfast.claims", "DELETE", "true")
-	done, other := make(chan error, 1), make(chan error, 1)
-	go func() {
-		_, err := s.a.Finish(t.Context(), []storage.FinishRequest{second, first})
-		done <- err
-	}()
-	awaitWaiting(s, "a", done)
-	go func() {
-		_, err := s.b.Finish(t.Context(), []storage.FinishRequest{first, second})
-		other <- err
-	}()
-	awaitWaiting(s, "b", other)
-	resume()
-	if err := errors.Join(<-done, <-other); err != nil {
-		t.Fatal(err)
+	counter := &turns{}
+	traced := openTraced(t, s.url, 1, counter)
+	for i, batches := range []int{2, 1} {
+		var requests []storage.StartRequest
+		var want []storage.StartOutcome
+		for n := range fewFences {
+			requests = append(requests, request(t, fmt.Sprintf("job-%d-%d", i, n),
+				fmt.Sprintf("t_%d_%d", i, n)))
+			want = append(want, storage.StartGranted)
+		}
+		counter.batches = 0
+		s.expect(s.start(traced, session, requests...), want...)
+		if counter.batches != batches {
+			t.Errorf("start %d of new names: %d batches, want %d", i+1, counter.batches, batches)
+		}
 	}
 }
 

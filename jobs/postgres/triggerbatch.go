@@ -159,8 +159,7 @@ func (t *triggerBatcher) send(ctx context.Context,
 	s := t.store
 	b := &pgx.Batch{}
 	b.Queue("BEGIN")
-	b.Queue(beginPipeline, triggerLockTimeout)
-	b.Queue(joinByHash)
+	b.Queue(beginByHash, triggerLockTimeout)
 	b.Queue(lockedByJobs, names).Query(func(rows pgx.Rows) error {
 		return t.learn(rows, names, stale)
 	})
@@ -182,8 +181,7 @@ func (t *triggerBatcher) send(ctx context.Context,
 	if len(stale) == 0 {
 		return answers, nil
 	}
-	err := s.pipeline(ctx, "find blockers", func(b *pgx.Batch) {
-		b.Queue(joinByHash)
+	err := s.pipelineByHash(ctx, "find blockers", func(b *pgx.Batch) {
 		t.queueBlockers(b, calls, stale, found)
 	})
 	if err != nil {
