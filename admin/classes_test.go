@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// awaitedClasses are in the stylesheet for pages that do not use them yet: the tools of a log, and
-// the chart and icons of the overview.
+// awaitedClasses are in the stylesheet for pages that do not use them yet: the chart and icons of
+// the overview.
 func awaitedClasses() []string {
 	return strings.Fields("area band dot goner h26 h60 h82 halves " +
 		"hatchw-ground hatchw-line hollow in-warn m-lost " +
-		"over root shared soft2 sometimes this usual")
+		"over root shared soft2 sometimes usual")
 }
 
 // builtClasses are the classes that package ansi builds from color codes.

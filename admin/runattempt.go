@@ -23,6 +23,7 @@ type chosenAttempt struct {
 	number int    // 0: the last one that has started
 	all    bool   // its whole log
 	find   string // text to mark in it; "": none
+	match  int    // the current match of it; 0: the first
 }
 
 // chooseAttempt parses the parameters of the page of a run.
@@ -30,6 +31,12 @@ func chooseAttempt(p param.Set) (c chosenAttempt, err error) {
 	if text := p.Get("attempt"); text != "" {
 		if c.number, err = attemptNumber("attempt", text); err != nil {
 			return c, err
+		}
+	}
+	if text := p.Get("match"); text != "" {
+		if c.match, err = strconv.Atoi(text); err != nil || c.match < 1 {
+			return c, param.Errorf("match is %q, expected the number of a match, 1 or more",
+				words.Cut(text, 100))
 		}
 	}
 	switch text := p.Get("log"); text {
@@ -128,6 +135,13 @@ func (t attemptTabs) WholeLog() string {
 // LogPath returns the address of the log of the attempt that is shown, as plain text.
 func (t attemptTabs) LogPath() string {
 	return fmt.Sprintf("%s/log?attempt=%d", t.path, t.Shown.Attempt)
+}
+
+// MatchPath returns the address of a match of a searched text.
+func (t attemptTabs) MatchPath(find string, match int) string {
+	q := url.Values{"attempt": {strconv.Itoa(t.Shown.Attempt)}, "find": {find},
+		"match": {strconv.Itoa(match)}}
+	return fmt.Sprintf("%s?%s#M%d", t.path, q.Encode(), match)
 }
 
 // RunPath returns the address of the page.

@@ -20,9 +20,6 @@ const (
 	allLines   = 5000
 )
 
-// shownMatches is the number of lines with the searched text that the page links to.
-const shownMatches = 20
-
 // runLog is the log of an attempt.
 type runLog struct {
 	Lines   []logLine
@@ -31,13 +28,14 @@ type runLog struct {
 	Hidden  int    // lines before the first that is shown
 	More    bool   // log=all shows more lines
 	Find    string // searched text, or ""
-	Matches []int  // numbers of the shown lines with the text
+	Matches int    // how often the shown lines have the text
+	Match   int    // the current one of them, from 1; 0 if there are none
 }
 
 // logLine is one line of a log.
 type logLine struct {
 	N     int  // its number, from 1
-	Found bool // it has the searched text
+	Here  bool // it has the current match
 	Spans []logSpan
 }
 
@@ -45,7 +43,9 @@ type logLine struct {
 type logSpan struct {
 	Class string
 	Text  string
-	Found bool // it is the searched text, or a part of it
+	Match int  // number of the match of which it is a part, from 1; 0: of none
+	First bool // it begins the match
+	Here  bool // the match is the current one
 }
 
 // newRunLog returns the log of an attempt. A search covers all lines that the page can show.
@@ -64,43 +64,64 @@ func newRunLog(output string, chosen chosenAttempt) runLog {
 		search = regexp.MustCompile("(?i)" + regexp.QuoteMeta(chosen.find))
 	}
 	for _, line := range lines[l.Hidden:] {
-		shown := newLogLine(line, search)
-		if shown.Found {
-			l.Matches = append(l.Matches, shown.N)
-		}
-		l.Lines = append(l.Lines, shown)
+		shown, found := newLogLine(line, search, l.Matches)
+		l.Lines, l.Matches = append(l.Lines, shown), l.Matches+found
 	}
+	l.choose(min(max(chosen.match, 1), l.Matches))
 	return l
 }
 
-// newLogLine splits the spans of a line where the searched text begins and ends. It may extend
-// over several spans. A nil search finds nothing.
-func newLogLine(line ansi.Line, search *regexp.Regexp) logLine {
-	shown := logLine{N: line.N}
+// choose makes a match the current one. It changes nothing if the match is 0.
+func (l *runLog) choose(match int) {
+	l.Match = match
+	for i := range l.Lines {
+		line := &l.Lines[i]
+		for j := range line.Spans {
+			if span := &line.Spans[j]; match > 0 && span.Match == match {
+				span.Here, line.Here = true, true
+			}
+		}
+	}
+}
+
+// Next returns the number of the match after the current one. The first follows the last.
+func (l runLog) Next() int { return l.Match%l.Matches + 1 }
+
+// Previous returns the number of the match before the current one.
+func (l runLog) Previous() int { return (l.Match+l.Matches-2)%l.Matches + 1 }
+
+// newLogLine splits the spans of a line where the searched text begins and ends, and returns how
+// often the line has the text. The text may extend over several spans. before is the number of
+// matches in the lines above. A nil search finds nothing.
+func newLogLine(line ansi.Line, search *regexp.Regexp, before int) (shown logLine, matches int) {
+	shown.N = line.N
 	var found [][]int
 	if search != nil {
 		found = search.FindAllStringIndex(line.Text(), -1)
 	}
-	shown.Found = len(found) > 0
+	matches = len(found)
 	at := 0 // of the span, in the text of the line
 	for _, span := range line.Spans {
 		for rest := span.Text; rest != ""; {
 			for len(found) > 0 && found[0][1] <= at {
 				found = found[1:]
 			}
-			length, inside := len(rest), false
+			part := logSpan{Class: span.Class}
+			length := len(rest)
 			switch {
 			case len(found) == 0:
 			case found[0][0] > at:
 				length = min(length, found[0][0]-at)
 			default:
-				length, inside = min(length, found[0][1]-at), true
+				length = min(length, found[0][1]-at)
+				part.Match, part.First = before+matches-len(found)+1, found[0][0] == at
 			}
-			shown.Spans = append(shown.Spans, logSpan{span.Class, rest[:length], inside})
+			part.Text = rest[:length]
+			shown.Spans = append(shown.Spans, part)
 			rest, at = rest[length:], at+length
 		}
 	}
-	return shown
+	return shown, matches
 }
 
 // Size returns the size of the log in words.
@@ -110,12 +131,6 @@ func (l runLog) Size() string {
 	}
 	return fmt.Sprintf("%d KiB", (l.Bytes+512)/1024)
 }
-
-// MatchesShown returns the first lines with the searched text.
-func (l runLog) MatchesShown() []int { return l.Matches[:min(len(l.Matches), shownMatches)] }
-
-// MatchesMore returns the number of further lines with the text.
-func (l runLog) MatchesMore() int { return len(l.Matches) - len(l.MatchesShown()) }
 
 // logText answers with the output of an attempt as the job has written it. With download=yes
 // browsers save it.

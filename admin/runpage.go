@@ -45,7 +45,7 @@ type step struct {
 }
 
 func (s runPages) runPage(w http.ResponseWriter, r *http.Request) {
-	p, err := param.Read(r, "attempt", "log", "find", "refresh")
+	p, err := param.Read(r, "attempt", "log", "find", "match", "refresh")
 	if err != nil {
 		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
@@ -79,7 +79,8 @@ func (s runPages) runPage(w http.ResponseWriter, r *http.Request) {
 			v.Phases = charts.NewPhases(v.Record, v.Attempts, f.Now)
 			v.Trace = s.traceOf(v.Record)
 			f.Title = words.Cut(v.Job, 60) + " " + words.State(v.State)
-			if v.State.Final() { // the run no longer changes
+			f.Fields = chosen.find != "" // a reload would leave the current match
+			if v.State.Final() {         // the run no longer changes
 				f.Every, f.Refresh, f.Events = 0, 0, ""
 			}
 		},

@@ -279,6 +279,55 @@
   });
   if (!document.querySelector(".log.output :target")) toEnd();
 
+  // A search in a log has a current match, which the viewer moves by links and keys. Each refresh
+  // shows that match again. The parts of a match have its number.
+  let match = 0; // 0: that of the address
+  const matches = (root) => root.querySelectorAll(".log mark[id]").length;
+  const turn = (n, all) => (n + all - 1) % all + 1;
+  const showMatch = (root) => {
+    const all = matches(root);
+    if (!match || !all) return;
+    match = Math.min(match, all);
+    for (const e of root.querySelectorAll(".log mark")) e.classList.toggle("this", e.dataset.match === String(match));
+    for (const e of root.querySelectorAll(".log li.here, .log li:has(mark.this)")) e.classList.toggle("here", e.querySelector("mark.this") !== null);
+    for (const e of root.querySelectorAll("[data-match-number]")) e.textContent = match;
+    for (const e of root.querySelectorAll("[data-match-step]")) e.href = matchAddress(turn(match + Number(e.dataset.matchStep), all));
+  };
+  const matchAddress = (n) => {
+    const to = new URL(location);
+    to.searchParams.set("match", n);
+    to.hash = "M" + n;
+    return to.pathname + to.search + to.hash;
+  };
+  const seeMatch = () => {
+    if (following()) following().checked = false; // it would leave the match
+    document.querySelector(".log mark.this").scrollIntoView({ block: "nearest", inline: "nearest" });
+  };
+  const stepMatch = (step) => {
+    const all = matches(document);
+    if (!all) return false;
+    match = turn(Number(document.querySelector("[data-match-number]").textContent) + step, all);
+    showMatch(document);
+    history.replaceState(history.state, "", matchAddress(match));
+    seeMatch();
+    return true;
+  };
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest?.("[data-match-step]");
+    if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey && stepMatch(Number(link.dataset.matchStep))) event.preventDefault();
+  });
+  let back = false; // Shift is held, so Enter in the field leads back
+  document.addEventListener("keydown", (event) => {
+    back = event.shiftKey;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, select, textarea")) return;
+    if ((event.key === "n" || event.key === "p") && stepMatch(event.key === "n" ? 1 : -1)) event.preventDefault();
+  });
+  document.addEventListener("submit", (event) => {
+    const field = event.target.querySelector("#find");
+    if (field && field.value === field.defaultValue && stepMatch(back ? -1 : 1)) event.preventDefault();
+  });
+  if (document.querySelector(".log mark.this")) seeMatch();
+
   // The line below a timeline describes the bar under the pointer. Arrow keys move
   // from bar to bar, so that a chart is one tab stop. The keys + and - zoom, and so
   // does the wheel with the control key.
@@ -438,7 +487,7 @@
     if (!event.detail.shouldSwap) return;
     event.detail.shouldSwap = false;
     const answer = new DOMParser().parseFromString(event.detail.xhr.responseText, "text/html");
-    for (const prepare of [localize, showScripted, chartKeys]) prepare(answer);
+    for (const prepare of [localize, showScripted, chartKeys, showMatch]) prepare(answer);
     const focused = document.activeElement;
     const updates = () => ["hx-get", "hx-trigger"].map((name) => event.target.getAttribute(name)).join();
     const polled = updates();
