@@ -209,9 +209,6 @@ func story() Options {
 			i*17%1000, i+1, 250-i)
 	}
 	failed.Output += "03:09:44.918 ERR vendor api answers 503, giving up after 3 attempts\n"
-	failed.Waited = &storage.Wait{Blocker: jobs.Blocker{Resource: "table:public/vendors",
-		Holder: owner(running(7, "report/weekly", "replica-2",
-			time.Hour))}, Since: failed.ScheduledAt.Add(300 * time.Millisecond)}
 	h.runs = append(h.runs, lost, again, failed)
 	h.attempts = map[uuid.UUID][]storage.RunAttempt{failed.ID: retried(&failed)}
 	h.runs[len(h.runs)-1] = failed
@@ -256,9 +253,16 @@ func retried(r *storage.Record) []storage.RunAttempt {
 	r.CreatedAt, r.StartedAt = end.Add(-60*time.Second), at(50)
 	r.RetryWaits = []storage.RetryWait{{From: *at(38), Until: at(33)},
 		{From: *at(18), Until: at(8)}}
+	waited := func(seconds time.Duration, job string) *storage.Wait {
+		return &storage.Wait{Since: *at(seconds), Blocker: jobs.Blocker{
+			Resource: "table:public/vendors",
+			Holder:   owner(running(7, job, "replica-2", time.Hour))}}
+	}
+	r.Waited = waited(14, "load-prices")
 	return []storage.RunAttempt{
 		{Attempt: 1, State: jobs.Failed, Error: "vendor api: 502 Bad Gateway", Replica: "replica-1",
 			Token: r.Token - 9, StartedAt: at(50), FinishedAt: at(38),
+			Waited: waited(60, "report/weekly"),
 			Output: "\x1b[32mINF\x1b[0m page 1 of 40 fetched\n" +
 				"\x1b[1;31mERR\x1b[0m <b>502</b> \x1b]0;title\x07from the vendor\x1b[9\n"},
 		{Attempt: 2, State: jobs.TimedOut, Reason: reasons.Timeout,

@@ -261,7 +261,11 @@ func pageStates() []galleryState {
 
 		{name: "run-failed", options: story(), path: "/runs/" + id(302).String(),
 			has: []string{"Started, attempt 3 was the last", "giving up after 3 attempts",
-				"503 Service Unavailable", "public/vendors was held by job report/weekly"}},
+				"503 Service Unavailable", "public/vendors was held by job report/weekly",
+				"Attempt 3 waited 6.0 s", "public/vendors was held by job load-prices",
+				"Waited for public/vendors, held by load-prices, from",
+				"<bdi>waited 6.0 s for public/vendors, held by load-prices</bdi>",
+				"failed on <bdi>replica-1</bdi>"}},
 		{name: "run-attempt", options: story(), path: "/runs/" + id(302).String() + "?attempt=1",
 			has: []string{`<span class="a-32">INF</span> page 1`,
 				`<span class="a-1 a-31">ERR</span> &lt;b&gt;502&lt;/b&gt; from the vendor^[[9`,

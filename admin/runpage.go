@@ -149,9 +149,6 @@ func steps(r storage.Record, attempts []storage.RunAttempt, granted, locked time
 	if !r.State.Final() || r.StartedAt != nil || records.Ended(r).After(r.CreatedAt) {
 		list = append(list, recordedStep(r))
 	}
-	if r.Waited != nil {
-		add(r.Waited.Since, "Waited", words.Blocked(&r.Waited.Blocker, "was held by"), "waiting")
-	}
 	if !locked.IsZero() {
 		add(locked, "Advisory lock taken", "", "")
 	}
@@ -175,11 +172,15 @@ func steps(r storage.Record, attempts []storage.RunAttempt, granted, locked time
 	return inOrder(list, r.State != jobs.Running)
 }
 
-// attemptSteps returns the starts and the ends of the last attempts. It leaves out the start of the
-// first attempt of the run, and the end of its last attempt. It also leaves out the start of a
-// running attempt, which is known from its claim.
+// attemptSteps returns the waits for locks, the starts and the ends of the last attempts. It leaves
+// out the start of the first attempt of the run, and the end of its last attempt. The start of a
+// running attempt is known from its claim, so it is left out, too.
 func attemptSteps(r storage.Record, attempts []storage.RunAttempt) (list []step) {
 	for _, a := range attempts[max(0, len(attempts)-charts.MaxPhaseRows):] {
+		if w := a.Waited; w != nil {
+			list = append(list, step{At: w.Since, What: waitedWords(a), State: "waiting",
+				Why: words.Blocked(&w.Blocker, "was held by")})
+		}
 		if a.Attempt > 1 && a.StartedAt != nil && (a.Attempt < r.Attempt || r.State.Final()) {
 			list = append(list, step{At: *a.StartedAt,
 				What: fmt.Sprintf("Attempt %d started", a.Attempt), State: "running"})
@@ -191,6 +192,18 @@ func attemptSteps(r storage.Record, attempts []storage.RunAttempt) (list []step)
 		}
 	}
 	return list
+}
+
+// waitedWords says how long an attempt waited for its last blocker.
+func waitedWords(a storage.RunAttempt) string {
+	text := "Waited"
+	if a.Attempt > 1 {
+		text = fmt.Sprintf("Attempt %d waited", a.Attempt)
+	}
+	if a.StartedAt == nil {
+		return text
+	}
+	return text + " " + words.Took(a.StartedAt.Sub(a.Waited.Since))
 }
 
 // inOrder sorts steps by time, but keeps the first and, if over, the last. It sets the time since

@@ -116,7 +116,7 @@ func TestTextsAreInTheTimeZoneOfTheViewer(t *testing.T) {
 		{"bars of the agenda", hourly(), "/agenda?span=1h", tooltip, []string{
 			"report scheduled 13:05:00, waits 5 min"}},
 		{"attempts", story(), "/runs/" + id(302).String(), tooltip, []string{
-			"Waited from 12:08:15 to 12:08:25", "Attempt 1 ran from 12:08:25 to 12:08:37"}},
+			"Waited for public/vendors, held by report/weekly, from 12:08:15 to 12:08:25", "Attempt 1 ran from 12:08:25 to 12:08:37"}},
 	}...) {
 		t.Run(c.name, func(t *testing.T) {
 			server := newServer(t, c.options)

@@ -171,6 +171,9 @@ func attemptWords(a storage.RunAttempt) string {
 	if length, ended := a.Took(); ended {
 		text += ", took " + length.Round(time.Millisecond).String()
 	}
+	if a.Waited != nil && a.Waited.Resource != "" {
+		text += ", waited for " + a.Waited.Resource
+	}
 	if a.Error != "" {
 		text += ": " + a.Error
 	}

@@ -138,9 +138,7 @@ func (r *Run) Refuse(p *Contender, blocker jobs.Blocker, q storage.StartRequest,
 
 // Grant starts an attempt of the run.
 func (r *Run) Grant(token jobs.Token, q storage.StartRequest, now time.Time) storage.StartResult {
-	if r.BlockedBy != nil {
-		r.Waited = &storage.Wait{Blocker: *r.BlockedBy, Since: r.Since(q.WaitSince)}
-	}
+	r.Waited = r.waitBefore(q)
 	r.endWait(jobs.Running)
 	r.Token, r.Attempt, r.Reason, r.Detail, r.BlockedBy = token, q.Attempt, "", "", nil
 	r.RetryWaits = storage.EndRetryWait(r.RetryWaits, now)
@@ -148,6 +146,19 @@ func (r *Run) Grant(token jobs.Token, q storage.StartRequest, now time.Time) sto
 		r.StartedAt = &now
 	}
 	return storage.StartResult{Outcome: storage.StartGranted, Token: token}
+}
+
+// waitBefore returns how the run has waited for the attempt that starts, or nil if it has no
+// blocker.
+func (r *Run) waitBefore(q storage.StartRequest) *storage.Wait {
+	if r.BlockedBy == nil {
+		return nil
+	}
+	since := r.Since(q.WaitSince)
+	if q.Attempt > 1 { // until then it has waited for the time of this attempt, too
+		since = r.BlockedAt
+	}
+	return &storage.Wait{Blocker: *r.BlockedBy, Since: since}
 }
 
 // Note applies a note to the waiting run.

@@ -395,12 +395,21 @@ func scanRecord(row pgx.CollectableRow) (storage.Record, error) {
 		utc(r.StartedAt), utc(r.FinishedAt)
 	r.RetryWaits = storage.NewRetryWaits(retryWaits)
 	r.StartBy = utc(r.StartBy)
-	if r.BlockedBy, err = parseBlocker(blocker); err == nil && waited != nil {
-		if err = json.Unmarshal(waited, &r.Waited); err == nil {
-			r.Waited.Since = r.Waited.Since.UTC()
-		}
+	if r.BlockedBy, err = parseBlocker(blocker); err == nil {
+		r.Waited, err = parseWait(waited)
 	}
 	return r, err
+}
+
+// parseWait returns the wait of a column, or nil for NULL.
+func parseWait(column []byte) (w *storage.Wait, err error) {
+	if column == nil {
+		return nil, nil
+	}
+	if err = json.Unmarshal(column, &w); err == nil {
+		w.Since = w.Since.UTC()
+	}
+	return w, err
 }
 
 func utc(t *time.Time) *time.Time {

@@ -21,7 +21,7 @@ const (
 WITH ended AS (
     SELECT r.id, r.attempt - 1 AS attempt, e.state, e.reason, e.detail, e.error, r.replica, r.token,
         coalesce(r.retry_waits[cardinality(r.retry_waits) - 1], r.started_at) AS started_at,
-        r.retry_waits[cardinality(r.retry_waits)] AS finished_at, e.output
+        r.retry_waits[cardinality(r.retry_waits)] AS finished_at, e.output, r.waited
     FROM unnest($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[],
         $7::text[]) AS e (token, run, state, reason, detail, error, output)
     CROSS JOIN LATERAL (SELECT * FROM holdfast.runs r
@@ -34,11 +34,11 @@ WITH ended AS (
     WHERE o.run = ANY($2) AND o.run = e.id AND o.output <> ''
 )
 INSERT INTO holdfast.run_attempts (run, attempt, state, reason, detail, error, replica, token,
-    started_at, finished_at, output)
+    started_at, finished_at, output, waited)
 SELECT * FROM ended ON CONFLICT (run, attempt) DO NOTHING`
 
 	runAttemptColumns = `
-SELECT attempt, state, reason, detail, error, replica, token, started_at, finished_at`
+SELECT attempt, state, reason, detail, error, replica, token, started_at, finished_at, waited`
 
 	listRunAttempts = runAttemptColumns + `, '' FROM holdfast.run_attempts WHERE run = $1
     ORDER BY attempt`
@@ -97,8 +97,12 @@ func (s *Store) RunAttempt(ctx context.Context, run uuid.UUID,
 
 func scanRunAttempt(row pgx.CollectableRow) (a storage.RunAttempt, err error) {
 	var started, finished time.Time
+	var waited []byte
 	err = row.Scan(&a.Attempt, &a.State, &a.Reason, &a.Detail, &a.Error, &a.Replica, &a.Token,
-		&started, &finished, &a.Output)
+		&started, &finished, &waited, &a.Output)
 	a.StartedAt, a.FinishedAt = utc(&started), utc(&finished)
+	if err == nil {
+		a.Waited, err = parseWait(waited)
+	}
 	return a, err
 }

@@ -130,8 +130,8 @@ WITH RECURSIVE alive AS MATERIALIZED (` + sessionLives + `
         started_at = coalesce(r.started_at, clock_timestamp()),
         retry_waits = ` + endedRetryWait + `,
             reason = '', detail = '', blocker = NULL,
-        waited = CASE WHEN r.blocker IS NULL THEN r.waited
-            ELSE r.blocker || jsonb_build_object('since', m.since) END
+        waited = r.blocker || jsonb_build_object('since',
+            CASE WHEN m.attempt > 1 THEN coalesce(r.blocked_at, m.since) ELSE m.since END)
     FROM granted g JOIN mine m USING (run)
         WHERE r.id = g.run AND r.id = ANY(ARRAY(SELECT run FROM granted))
 ), new_waits AS (

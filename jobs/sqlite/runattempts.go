@@ -17,9 +17,10 @@ const (
 	// addRunAttempt comes after endRun, which has added the end of the attempt to retry_waits.
 	addRunAttempt = `
 INSERT INTO holdfast_run_attempts (run, attempt, state, reason, detail, error, replica, token,
-    started_at, finished_at, output)
+    started_at, finished_at, output, waited)
 SELECT id, attempt - 1, ?3, ?4, ?5, ?6, replica, token,
-    coalesce(retry_waits ->> '$[#-2]', started_at), retry_waits ->> '$[#-1]', ?7
+    coalesce(retry_waits ->> '$[#-2]', started_at), retry_waits ->> '$[#-1]', ?7,
+    waited
 FROM holdfast_runs WHERE id = ?1 AND token = ?2 AND state = 'waiting'
 ON CONFLICT (run, attempt) DO NOTHING`
 
@@ -33,7 +34,7 @@ ON CONFLICT (run, attempt) DO NOTHING`
 		WHERE run IN (SELECT value FROM json_each(?1))`
 
 	runAttemptColumns = `
-SELECT attempt, state, reason, detail, error, replica, token, started_at, finished_at`
+SELECT attempt, state, reason, detail, error, replica, token, started_at, finished_at, waited`
 
 	listRunAttempts = runAttemptColumns + `, '' FROM holdfast_run_attempts WHERE run = ?1
     ORDER BY attempt`
@@ -84,9 +85,13 @@ func (s *Store) RunAttempt(ctx context.Context, run uuid.UUID,
 
 func scanRunAttempt(scan func(...any) error) (a storage.RunAttempt, err error) {
 	var token, started, finished int64
+	var waited *string
 	err = scan(&a.Attempt, &a.State, &a.Reason, &a.Detail, &a.Error, &a.Replica, &token, &started,
-		&finished, &a.Output)
+		&finished, &waited, &a.Output)
 	from, until := fromMicros(started), fromMicros(finished)
 	a.Token, a.StartedAt, a.FinishedAt = jobs.Token(token), &from, &until
+	if err == nil {
+		err = decodeColumn("wait", waited, &a.Waited)
+	}
 	return a, err
 }

@@ -36,7 +36,7 @@ type Record struct {
 	Detail     string        `json:"detail,omitempty"` // the reason in words
 	BlockedBy  *jobs.Blocker `json:"blocked_by,omitempty"`
 	Error      string        `json:"error,omitempty"`
-	// its last blocker before it started
+	// how its current or last attempt waited for its locks; absent without a recorded blocker
 	Waited *Wait `json:"waited,omitempty"`
 	// Backfill is the backfill that added the run; zero for other runs.
 	Backfill uuid.UUID `json:"backfill,omitzero"`
@@ -70,9 +70,11 @@ func (r Record) BlockerText() string {
 	return r.BlockedBy.Words(r.Reason.Relation())
 }
 
-// Wait is the last recorded blocker of a run before it started. Waits of less than a second are
-// seldom recorded.
+// Wait is the last recorded blocker of an attempt before it started. Waits of less than a second
+// are seldom recorded.
 type Wait struct {
 	jobs.Blocker
+	// Since is when the first attempt of the run began to wait, or when the blocker began to block
+	// a later attempt.
 	Since time.Time `json:"since"`
 }

@@ -39,7 +39,9 @@ type RunAttempt struct {
 	// StartedAt is nil if the attempt has not started.
 	StartedAt  *time.Time `json:"started_at,omitempty"`
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
-	Output     string     `json:"output,omitempty"` // only if one attempt is read
+	// Waited is how the attempt waited for its locks; absent without a recorded blocker.
+	Waited *Wait  `json:"waited,omitempty"`
+	Output string `json:"output,omitempty"` // only if one attempt is read
 }
 
 // Took returns the time from start to end. It returns false if the attempt has not started or not
@@ -91,13 +93,13 @@ func (r Record) LastAttempt() (RunAttempt, bool) {
 	}
 	a := RunAttempt{Attempt: r.Attempt, State: r.State, Reason: r.Reason, Detail: r.Detail,
 		FinishedAt: r.FinishedAt, StartedAt: r.StartedAt, Replica: r.Replica, Token: r.Token,
-		Error: r.Error, Output: r.Output}
+		Error: r.Error, Waited: r.Waited, Output: r.Output}
 	n := len(r.RetryWaits)
 	if n == 0 {
 		return a, true
 	}
 	if a.StartedAt = r.RetryWaits[n-1].Until; a.StartedAt == nil {
-		a.Token = 0 // of the attempt before
+		a.Token, a.Waited = 0, nil // of the attempt before
 	}
 	if a.StartedAt == nil || !r.State.Final() {
 		a.Error = "" // of the attempt before

@@ -17,8 +17,9 @@ const (
 
 	// MaxPhaseRows is the most attempts of a picture: the last ones.
 	MaxPhaseRows   = 12
-	minLabel       = 12 // percent: a narrower bar has no label
-	retryWaitLabel = 25 // percent: room for the label of a retry wait
+	minLabel       = 12  // percent: a narrower bar has no label
+	retryWaitLabel = 25  // percent: room for the label of a retry wait
+	narrowest      = 640 // pixels: the narrowest picture
 )
 
 // Phases is the picture of when each attempt of a run waited, ran, and waited for the next one.
@@ -75,7 +76,8 @@ func (Phases) LabelWidth(label string) int { return 8 + 7*len(label) }
 func (r PhaseRow) label() PhaseLabel {
 	before := r.Ran.X // what is free before the attempt
 	if r.Waited != nil {
-		before = r.Waited.W - minLabel // it may have a label of its own
+		label := Percent(Phases{}.LabelWidth(r.Waited.Label)) / narrowest * 100
+		before = r.Waited.W - max(minLabel, label) // it may have a label of its own
 	}
 	switch {
 	case 100-r.RetryWait.End() >= retryWaitLabel:
@@ -96,10 +98,7 @@ func NewPhases(run storage.Record, attempts []storage.RunAttempt, now time.Time)
 	}
 	p := &Phases{Earlier: max(0, len(attempts)-MaxPhaseRows)}
 	attempts = attempts[p.Earlier:]
-	from, until := run.CreatedAt, now
-	if p.Earlier > 0 && attempts[0].StartedAt != nil {
-		from = *attempts[0].StartedAt
-	}
+	from, until := beginOf(run, attempts[0]), now
 	if run.FinishedAt != nil {
 		until = *run.FinishedAt
 	}
@@ -109,12 +108,10 @@ func NewPhases(run storage.Record, attempts []storage.RunAttempt, now time.Time)
 	d := phaseDrawer{from: from, until: until}
 	for i, a := range attempts {
 		row := PhaseRow{Attempt: a, Y: phaseAxis + i*phaseRow}
-		if a.Attempt == 1 && a.StartedAt != nil {
-			row.Waited = d.waited(run, *a.StartedAt, row.Y)
-		}
+		row.Waited = d.waited(run, a, row.Y)
 		row.Ran = d.ran(a, row.Y)
 		if a.FinishedAt != nil && row.Ran != nil && i+1 < len(attempts) {
-			row.RetryWait = d.retryWait(*a.FinishedAt, attempts[i+1], row.Y)
+			row.RetryWait = d.retryWait(run, *a.FinishedAt, attempts[i+1], row.Y)
 			row.Label = row.label()
 		}
 		p.Rows = append(p.Rows, row)
@@ -152,23 +149,45 @@ func (b *PhaseBar) label(text string) {
 	}
 }
 
-// waited returns the time before the first attempt, or nil if it is too short to be seen.
-func (d phaseDrawer) waited(run storage.Record, started time.Time, y int) *PhaseBar {
-	b := d.bar(run.CreatedAt, started, y)
+// beginOf returns when the run began to wait for its first attempt, or for its lock before another
+// attempt. The replica counts a wait from before the run has a row.
+func beginOf(run storage.Record, first storage.RunAttempt) time.Time {
+	begin := run.CreatedAt
+	if first.Attempt > 1 && first.StartedAt != nil {
+		begin = *first.StartedAt
+	}
+	if first.Waited != nil && first.Waited.Since.Before(begin) {
+		begin = first.Waited.Since
+	}
+	return begin
+}
+
+// waited returns the time before an attempt: before the first one since the run exists, and before
+// another one since it waited for a lock. It returns nil if the time is too short to be seen.
+func (d phaseDrawer) waited(run storage.Record, a storage.RunAttempt, y int) *PhaseBar {
+	if a.StartedAt == nil || a.Attempt > 1 && a.Waited == nil {
+		return nil
+	}
+	since, started := run.CreatedAt, *a.StartedAt
+	if a.Waited != nil && (a.Attempt > 1 || a.Waited.Since.Before(since)) {
+		since = a.Waited.Since
+	}
+	b := d.bar(since, started, y)
 	if b.W <= minBarWidth {
 		return nil
 	}
-	took, whatFor := words.Took(started.Sub(run.CreatedAt)), ""
+	took, whatFor := words.Took(started.Sub(since)), ""
 	b.label("waited " + took)
-	if w := run.Waited; w != nil && w.Blocker.Resource != "" && !w.Since.Before(run.CreatedAt) &&
-		!w.Since.After(started) {
+	if w := a.Waited; w != nil && w.Blocker.Resource != "" {
 		whatFor = " for " + w.Blocker.Resource
+		if behind := words.Behind(w.Blocker); behind != "" {
+			whatFor += behind + ","
+		}
 		if b.W >= retryWaitLabel {
 			b.Label = words.Cut(w.Blocker.Resource, 40) + " " + took
 		}
 	}
-	b.Title = fmt.Sprintf("Waited%s from %s to %s", whatFor, words.UTC(run.CreatedAt),
-		words.UTC(started))
+	b.Title = fmt.Sprintf("Waited%s from %s to %s", whatFor, words.UTC(since), words.UTC(started))
 	return b
 }
 
@@ -197,15 +216,23 @@ func (d phaseDrawer) ran(a storage.RunAttempt, y int) *PhaseBar {
 	return b
 }
 
-// retryWait returns the time between an attempt and the next one.
-func (d phaseDrawer) retryWait(since time.Time, next storage.RunAttempt, y int) *PhaseBar {
+// retryWait returns the time between an attempt and the next one, or up to the time when the next
+// one waited for a lock.
+func (d phaseDrawer) retryWait(run storage.Record, since time.Time, next storage.RunAttempt,
+	y int) *PhaseBar {
 	end := d.until
-	if next.StartedAt != nil {
+	switch {
+	case next.Waited != nil && next.Waited.Since.After(since):
+		end = next.Waited.Since
+	case next.StartedAt != nil:
 		end = *next.StartedAt
 	}
 	b := d.bar(since, end, y)
 	b.Y += phaseBar / 2
 	b.Label = "retry wait " + words.Took(end.Sub(since))
+	if next.StartedAt == nil && run.BlockedBy != nil {
+		b.Label += ", blocked by " + words.Cut(run.BlockedBy.Resource, 40)
+	}
 	return b
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 func TestPhases(t *testing.T) {
@@ -23,6 +24,8 @@ func TestPhases(t *testing.T) {
 	active, waits := run, run
 	active.State, active.FinishedAt = jobs.Running, nil
 	waits.State, waits.FinishedAt = jobs.Waiting, nil
+	blocked := waits
+	blocked.BlockedBy = &jobs.Blocker{Resource: "public/orders"}
 	first, second := attempt(1, jobs.Failed, at(10), at(30)), attempt(2, jobs.TimedOut, at(40),
 		at(60))
 	for name, c := range map[string]struct {
@@ -35,6 +38,15 @@ func TestPhases(t *testing.T) {
 				"2: timed_out 40%+20%, 60%+30% retry wait 30 s; 3: succeeded 90%+10%"},
 		"running": {active, []storage.RunAttempt{first, attempt(2, jobs.Running, at(40), nil)},
 			"1: waited 0%+10%, failed 10%+20%, 30%+10% retry wait 10 s; 2: running 40%+60%; now"},
+		"waited again": {run, []storage.RunAttempt{first,
+			waitedFor(second, at(35), "public/orders"),
+			waitedFor(attempt(3, jobs.Succeeded, at(90), at(100)), at(65), "public/stock")},
+			"1: waited 0%+10%, failed 10%+20%, 30%+5% retry wait 5.0 s; " +
+				"2: waited 35%+5% for public/orders, timed_out 40%+20%, 60%+5% retry wait 5.0 s; " +
+				"3: waited 65%+25% for public/stock, succeeded 90%+10%"},
+		"blocked": {blocked, []storage.RunAttempt{first, attempt(2, jobs.Waiting, nil, nil)},
+			"1: waited 0%+10%, failed 10%+20%, 30%+70% retry wait 1 min 10 s, blocked by " +
+				"public/orders; 2: ; now"},
 		"waiting": {waits, []storage.RunAttempt{first, attempt(2, jobs.Waiting, nil, nil)},
 			"1: waited 0%+10%, failed 10%+20%, 30%+70% retry wait 1 min 10 s; 2: ; now"},
 	} {
@@ -44,7 +56,12 @@ func TestPhases(t *testing.T) {
 			for _, r := range p.Rows {
 				var bars []string
 				if r.Waited != nil {
-					bars = append(bars, fmt.Sprintf("waited %s+%s", r.Waited.X, r.Waited.W))
+					text := fmt.Sprintf("waited %s+%s", r.Waited.X, r.Waited.W)
+					if _, name, named := strings.Cut(r.Waited.Title, " for "); named {
+						name, _, _ = strings.Cut(name, ",")
+						text += " for " + name
+					}
+					bars = append(bars, text)
 				}
 				if r.Ran != nil {
 					bars = append(bars, fmt.Sprintf("%s %s+%s", r.Ran.Class, r.Ran.X, r.Ran.W))
@@ -64,6 +81,13 @@ func TestPhases(t *testing.T) {
 			}
 		})
 	}
+}
+
+// waitedFor returns the attempt with a wait for a resource since then.
+func waitedFor(a storage.RunAttempt, since *time.Time, resource string) storage.RunAttempt {
+	a.Waited = &storage.Wait{Since: *since, Blocker: jobs.Blocker{Resource: resource,
+		Holder: locking.Owner{Job: "prune"}}}
+	return a
 }
 
 // TestLabelOfARetryWait checks that the label covers neither the attempt nor the next one.
@@ -113,27 +137,41 @@ func TestPhasesOfManyAttempts(t *testing.T) {
 	}
 }
 
-// TestWaitNamesItsLock checks that the bar of a wait names what the run waited for if it has room.
+// TestWaitNamesItsLock checks that the bar of a wait names what the attempt waited for if it has
+// room, and that its title names the lock and its holder.
 func TestWaitNamesItsLock(t *testing.T) {
 	start := time.Date(2026, 3, 14, 2, 0, 0, 0, time.UTC)
 	at := func(seconds int) *time.Time {
 		return new(start.Add(time.Duration(seconds) * time.Second))
 	}
+	orders := jobs.Blocker{Resource: "public/orders"}
+	held, queued := orders, orders
+	held.Holder.Job, queued.Holder.Job, queued.Waiting = "prune", "report", true
 	for name, c := range map[string]struct {
-		since, end   int // seconds
-		label, title string
+		attempt, since, end int // seconds
+		blocker             *jobs.Blocker
+		label, title        string
 	}{
-		"long":         {5, 120, "public/orders 1 min", "Waited for public/orders from"},
-		"short":        {5, 400, "waited 1 min", "Waited for public/orders from"},
-		"of a retry":   {61, 120, "waited 1 min", "Waited from"},
-		"of a run ago": {-1, 120, "waited 1 min", "Waited from"},
+		"long": {1, 5, 120, &held, "public/orders 1 min",
+			"Waited for public/orders, held by prune, from"},
+		"short": {1, 5, 400, &queued, "waited 1 min",
+			"Waited for public/orders, queued behind report, from"},
+		"of a program": {1, 5, 120, &orders, "public/orders 1 min",
+			"Waited for public/orders from"},
+		"of another kind": {1, 5, 120, nil, "waited 1 min", "Waited from"},
+		"before it was recorded": {1, -5, 120, &held, "public/orders 1 min 5 s",
+			"Waited for public/orders, held by prune, from 2026-03-14 01:59:55 UTC"},
+		"of a retry": {2, 20, 100, &held, "public/orders 40 s",
+			"Waited for public/orders, held by prune, from 2026-03-14 02:00:20 UTC"},
 	} {
 		run := storage.Record{CreatedAt: start, StartedAt: at(60), State: jobs.Succeeded,
-			FinishedAt: at(c.end), Waited: &storage.Wait{Since: *at(c.since),
-				Blocker: jobs.Blocker{Resource: "public/orders"}}}
-		attempts := []storage.RunAttempt{{Attempt: 1, State: jobs.Succeeded, StartedAt: at(60),
-			FinishedAt: at(c.end)}}
-		bar := NewPhases(run, attempts, *at(c.end)).Rows[0].Waited
+			FinishedAt: at(c.end)}
+		a := storage.RunAttempt{Attempt: c.attempt, State: jobs.Succeeded, StartedAt: at(60),
+			FinishedAt: at(c.end)}
+		if c.blocker != nil {
+			a.Waited = &storage.Wait{Since: *at(c.since), Blocker: *c.blocker}
+		}
+		bar := NewPhases(run, []storage.RunAttempt{a}, *at(c.end)).Rows[0].Waited
 		if bar.Label != c.label || !strings.HasPrefix(bar.Title, c.title) {
 			t.Errorf("%s: got %q with the title %q, want %q with %q", name, bar.Label, bar.Title,
 				c.label, c.title)

@@ -45,6 +45,7 @@ func NewTemplates() (*Templates, error) {
 		"figure":         words.Figure,
 		"lasted":         records.Lasted,
 		"attemptLasted":  records.AttemptLasted,
+		"waitedFor":      records.WaitedFor,
 		"oneLine":        words.OneLine,
 		"recent":         cluster.RecentEvents,
 		"eventWords":     cluster.EventWords,

@@ -60,6 +60,19 @@ func AttemptLasted(a storage.RunAttempt) string {
 	return words.Took(length)
 }
 
+// WaitedFor says how long an attempt waited for its last blocker: "waited 40 s for public/orders,
+// held by prune".
+func WaitedFor(a storage.RunAttempt) string {
+	text := "waited"
+	if a.StartedAt != nil {
+		text += " " + words.Took(a.StartedAt.Sub(a.Waited.Since))
+	}
+	if a.Waited.Resource != "" {
+		text += " for " + words.Cut(a.Waited.Resource, 100)
+	}
+	return text + words.Behind(a.Waited.Blocker)
+}
+
 // OlderFirst orders runs by the time since when they are in their state.
 func OlderFirst(a, b storage.Record) int {
 	return cmp.Or(Since(a).Compare(Since(b)), cmp.Compare(a.ID.String(), b.ID.String()))
@@ -95,18 +108,22 @@ func Plain(r storage.Record) storage.Record {
 	if r.BlockedBy != nil {
 		r.BlockedBy = PlainBlocker(r.BlockedBy)
 	}
-	if r.Waited != nil {
-		waited := *r.Waited
-		waited.Blocker, waited.Since = *PlainBlocker(&waited.Blocker), waited.Since.UTC()
-		r.Waited = &waited
-	}
+	r.Waited = plainWait(r.Waited)
 	return r
 }
 
-// PlainAttempt returns an attempt with times in UTC.
+// PlainAttempt returns an attempt with times in UTC and display names of resources.
 func PlainAttempt(a storage.RunAttempt) storage.RunAttempt {
 	a.StartedAt, a.FinishedAt = InUTC(a.StartedAt), InUTC(a.FinishedAt)
+	a.Waited = plainWait(a.Waited)
 	return a
+}
+
+func plainWait(w *storage.Wait) *storage.Wait {
+	if w == nil {
+		return nil
+	}
+	return &storage.Wait{Blocker: *PlainBlocker(&w.Blocker), Since: w.Since.UTC()}
 }
 
 // PlainBlocker returns the blocker with display names of its resources.

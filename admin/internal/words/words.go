@@ -42,6 +42,17 @@ func WhyWaits(r storage.Record) string {
 	return ""
 }
 
+// Behind names the job of a blocker, after a comma. It returns "" for a program.
+func Behind(b jobs.Blocker) string {
+	switch {
+	case b.Holder.Job == "":
+		return ""
+	case b.Waiting:
+		return ", queued behind " + Cut(b.Holder.Job, 200)
+	}
+	return ", held by " + Cut(b.Holder.Job, 200)
+}
+
 // Blocked describes a blocker. The verb follows the name of the resource: "is held by".
 func Blocked(b *jobs.Blocker, verb string) string {
 	if b == nil {

@@ -34,6 +34,50 @@ var runAttemptRules = []rule{
 			c.Errorf("got %+v, want %+v", got, want)
 		}
 	}},
+	{"an attempt is stored with the lock that it waited for", func(c *check) {
+		s := c.session("one")
+		first, second := request("h", 1, table("s/t")), request("i", 1, table("s/u"))
+		r := request("a", 1, table("s/t"), table("s/u"))
+		token := c.granted(s, first)
+		c.blocked(s, r, reasons.LockHeld, first)
+		c.finished(first, token, jobs.Succeeded)
+		retry := func() {
+			c.Helper()
+			c.retried(storage.FinishRequest{Run: r.Run, Token: c.granted(s, r),
+				Reason: reasons.Retry})
+			r.Attempt++
+		}
+		retry()
+		token = c.granted(s, second)
+		before := c.now()
+		c.blocked(s, r, reasons.LockHeld, second)
+		after := c.now()
+		if next, _ := c.record(r.Run, jobs.Waiting).LastAttempt(); next.Waited != nil {
+			c.Errorf("attempt 2 has not started, and has the wait %+v of attempt 1", next.Waited)
+		}
+		c.finished(second, token, jobs.Succeeded)
+		retry()
+		retry() // nothing blocks attempt 3
+		attempts := c.attempts(r.Run)
+		for n, want := range []*storage.StartRequest{&first, &second, nil} {
+			w := attempts[n].Waited
+			if (w == nil) != (want == nil) || w != nil && w.Holder.Run != want.Run.String() {
+				c.Errorf("attempt %d waited for %+v, want %+v", n+1, w, want)
+			}
+		}
+		equal(c, "resource", attempts[1].Waited.Resource, table("s/u").Resource.String())
+		equal(c, "since of attempt 1", attempts[0].Waited.Since, r.WaitSince)
+		within(c, "since of attempt 2", attempts[1].Waited.Since, before, after)
+		if got := c.attempt(r.Run, 2).Waited; !reflect.DeepEqual(got, attempts[1].Waited) {
+			c.Errorf("attempt 2 alone waited for %+v, want %+v", got, attempts[1].Waited)
+		}
+		c.finished(r, c.granted(s, r), jobs.Succeeded)
+		record := c.record(r.Run, jobs.Succeeded)
+		if last, _ := record.LastAttempt(); last.Waited != nil || record.Waited != nil {
+			c.Errorf("attempt 4 waited for %+v, the run for %+v, want nothing", last.Waited,
+				record.Waited)
+		}
+	}},
 	{"the attempts of a run together take as long as the run", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1)

@@ -114,7 +114,7 @@ CREATE TABLE holdfast.runs (
     start_by    timestamptz, -- the latest start of a triggered run that has a limit
     -- When its blocker began to block it; valid only while it has a blocker.
     blocked_at  timestamptz,
-    waited      jsonb, -- the last blocker before its start; NULL: none
+    waited      jsonb, -- the last blocker of the current or last attempt; NULL: none
     key_actor   text COLLATE "C" NOT NULL DEFAULT '', -- the actor who chose the key
     backfill    uuid -- the backfill that added it
 ) WITH (fillfactor = 70);
@@ -159,6 +159,7 @@ CREATE TABLE holdfast.run_attempts (
     started_at  timestamptz NOT NULL,
     finished_at timestamptz NOT NULL,
     output      text NOT NULL,
+    waited      jsonb, -- its last blocker before its start; NULL: none
     PRIMARY KEY (run, attempt)
 );
 

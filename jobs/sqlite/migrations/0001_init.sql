@@ -95,7 +95,7 @@ CREATE TABLE holdfast_runs (
     error          TEXT NOT NULL,
     params         TEXT, -- the parameters that a trigger passed
     blocked_at     INTEGER, -- when its blocker began to block it; valid only while it has a blocker
-    waited         TEXT, -- the last blocker before its start; NULL: none
+    waited         TEXT, -- the last blocker of the current or last attempt; NULL: none
     key_actor      TEXT NOT NULL DEFAULT '', -- the actor who chose the key
     backfill       TEXT -- the backfill that added it
 );
@@ -137,6 +137,7 @@ CREATE TABLE holdfast_run_attempts (
     started_at  INTEGER NOT NULL,
     finished_at INTEGER NOT NULL,
     output      TEXT NOT NULL,
+    waited      TEXT, -- its last blocker before its start; NULL: none
     PRIMARY KEY (run, attempt)
 );
 
