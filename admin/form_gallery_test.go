@@ -221,6 +221,7 @@ func formStates() []galleryState {
 		{name: "release", options: actionOptions(contention()), path: locks.ReleasePath("public/orders", 1810),
 			has: []string{"<dt>Token</dt><dd>1810</dd>", "can commit nothing more",
 				"and is not recovered",
+				"<bdi>replica-1</bdi>, live", "is live, so the run can stop by itself",
 				"3 runs wait"}},
 		{name: "release-shared", options: actionOptions(contention()),
 			path: locks.ReleasePath("slot:vendor-api", 1811), has: []string{"slot of 5"}},

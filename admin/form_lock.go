@@ -39,8 +39,12 @@ func (s lockPages) releasePage(w http.ResponseWriter, r *http.Request) {
 		title: "Release " + words.Cut(resource.String(), 100), params: []string{"resource",
 			"holder"},
 		fields: []string{"token", "end_transaction"},
-		load: func(ctx context.Context, _ cluster.Snapshot) (locks.ReleaseView, error) {
-			return s.reader.lock.ReleaseView(ctx, *resource, token)
+		load: func(ctx context.Context, snap cluster.Snapshot) (locks.ReleaseView, error) {
+			v, err := s.reader.lock.ReleaseView(ctx, snap.Now, *resource, token)
+			if v.Lock != nil {
+				v.HolderLive = snap.IsLive(v.Lock.Holder.Replica)
+			}
+			return v, err
 		},
 		form: func(f *form, known *locks.ReleaseView) {
 			f.Button, f.Bad, f.Back, f.Keep = "Release lock", true, "/locks", "Keep lock"

@@ -1,6 +1,9 @@
 package admin
 
 import (
+	"fmt"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -10,6 +13,7 @@ type jobTrouble struct {
 	Run   storage.Record
 	Row   int  // how many of the last firings ended without a success in between
 	Least bool // there may be more
+	Mixed bool // they ended in several states
 }
 
 // Trouble returns the last firing that has ended, unless it succeeded or an operator cancelled it.
@@ -24,12 +28,28 @@ func (d *JobDetail) Trouble() *jobTrouble {
 			trouble = &jobTrouble{Run: run, Row: 1}
 		default:
 			trouble.Row++
+			trouble.Mixed = trouble.Mixed || run.State != trouble.Run.State
 		}
 	}
 	if trouble != nil {
 		trouble.Least = len(d.Recent) >= recentOfJob
 	}
 	return trouble
+}
+
+// Badge says how the last firings ended: "last 3 firings skipped".
+func (t *jobTrouble) Badge() string {
+	state := words.State(t.Run.State)
+	if t.Mixed {
+		state = "without success"
+	}
+	if t.Row == 1 {
+		return "last firing " + state
+	}
+	if t.Least {
+		return fmt.Sprintf("last %d or more firings %s", t.Row, state)
+	}
+	return fmt.Sprintf("last %d firings %s", t.Row, state)
 }
 
 // Title asks why the firing ended as it did.

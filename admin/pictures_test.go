@@ -51,7 +51,7 @@ func pictures() []picture {
 		{"job", operations, "/jobs/rollup-sales", 1280, 900, []string{"Next scheduled times",
 			"Why the last firing was skipped", "The last 2 firings in a row did not succeed.",
 			"Last 30 days", "at the median", "Start delay"}},
-		{"run", operations, "/runs/" + id(shopInvoices).String(), 1440, 1368, []string{"Phases",
+		{"run", operations, "/runs/" + id(shopInvoices).String(), 1440, 1180, []string{"Phases",
 			"ran 12 s", "retry wait 18 s", "454 4.7.0 TLS is not available", `id="L1"`}},
 		{"locks", operations, "/locks", 1280, 860, []string{"public/orders blocks two runs",
 			"archive-orders", "prune-orders", "Release lock"}},

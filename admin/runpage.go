@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/charts"
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
+	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
@@ -25,14 +27,23 @@ type runView struct {
 	storage.Record
 	Steps []step
 	Chain []storage.Record // all runs of the firing, if there are several
-	Locks []Lock           // current locks of the run
-	Trace Trace
+	Prior []storage.Record // the last runs of the job before this one, the newest first
+	// Blocker is the run at the root of the wait or of the skip, or nil
+	Blocker *storage.Record
+	Locks   []Lock // current locks of the run
+	Trace   Trace
 
 	Attempts []storage.RunAttempt // without output, the oldest first
 	Tabs     attemptTabs
 	Log      runLog
 	Phases   *charts.Phases
+
+	usual        storage.Typical // durations of the last runs of the job
+	blockerUsual storage.Typical
 }
+
+// priorRuns is the number of earlier runs of the job that the page of a run shows.
+const priorRuns = 3
 
 // step is an event of a run.
 type step struct {
@@ -65,8 +76,8 @@ func (s runPages) runPage(w http.ResponseWriter, r *http.Request) {
 		JSONPath: "/api/v1" + param.RunPath(id),
 		Live:     true,
 		Topics:   []storage.Topic{storage.TopicRuns, storage.TopicLocks},
-		Load: func(ctx context.Context, _ cluster.Snapshot) (runView, error) {
-			v, err := s.reader.runView(ctx, id, chosen)
+		Load: func(ctx context.Context, snap cluster.Snapshot) (runView, error) {
+			v, err := s.reader.runView(ctx, snap.Now, id, chosen)
 			if err == nil {
 				s.watch(ctx, v.Record)
 			}
@@ -87,7 +98,7 @@ func (s runPages) runPage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (r *reader) runView(ctx context.Context, id uuid.UUID,
+func (r *reader) runView(ctx context.Context, now time.Time, id uuid.UUID,
 	chosen chosenAttempt) (v runView, err error) {
 	if v.Record, err = r.Run(ctx, id); err != nil {
 		return v, err
@@ -109,6 +120,25 @@ func (r *reader) runView(ctx context.Context, id uuid.UUID,
 	}
 	if len(chain) > 1 {
 		v.Chain = records.PlainAll(chain)
+	}
+	if v.Prior, err = r.Runs(ctx, storage.RunFilter{Job: v.Job, Limit: priorRuns,
+		Before: &storage.RunCursor{CreatedAt: v.CreatedAt, ID: v.ID}}); err != nil {
+		return v, err
+	}
+	names := []string{v.Job}
+	if v.Blocker, err = rootBlocker(ctx, r, v.Record); err != nil {
+		return v, err
+	}
+	if v.Blocker != nil {
+		names = append(names, v.Blocker.Job)
+	}
+	usual, err := r.lock.Usual(ctx, now, names)
+	if err != nil {
+		return v, err
+	}
+	v.usual = usual[v.Job]
+	if v.Blocker != nil {
+		v.blockerUsual = usual[v.Blocker.Job]
 	}
 	if v.State == jobs.Running {
 		set, err := r.lock.Grants(ctx)
@@ -259,6 +289,81 @@ func (v *runView) ErrorTitle() string {
 
 // Lasted returns how long the run ran.
 func (v *runView) Lasted() string { return records.Lasted(v.Record) }
+
+// Usual compares the time of the run, or of its current attempt, with the last runs of its job.
+func (v *runView) Usual(now time.Time) string {
+	took, ended := v.Took()
+	switch {
+	case v.State == jobs.Running:
+		took = now.Sub(records.Since(v.Record))
+	case !ended:
+		return ""
+	}
+	return locks.CompareWithUsual(took, v.usual)
+}
+
+// BlockerUsual compares the time of the root blocker, which runs, with the last runs of its job.
+func (v *runView) BlockerUsual(now time.Time) string {
+	return locks.CompareWithUsual(now.Sub(records.Since(*v.Blocker)), v.blockerUsual)
+}
+
+// Mood is the class of the note that says why the run is in its state.
+func (v *runView) Mood() string {
+	switch v.State {
+	case jobs.Failed, jobs.TimedOut, jobs.Lost:
+		return "bad"
+	case jobs.Cancelled:
+		return ""
+	}
+	return "warn"
+}
+
+// rootBlocker returns the run at the root of what blocked the run, or nil if it is not known.
+func rootBlocker(ctx context.Context, r *reader, run storage.Record) (*storage.Record, error) {
+	if run.BlockedBy == nil {
+		return nil, nil
+	}
+	id, err := uuid.Parse(cmp.Or(run.BlockedBy.Root.Holder.Run, run.BlockedBy.Holder.Run))
+	if err != nil {
+		return nil, nil // a program
+	}
+	blocker, err := r.Run(ctx, id)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil
+	}
+	return &blocker, err
+}
+
+// LockWaits returns how long the started attempts waited for locks together, or "" if they did not.
+func (v *runView) LockWaits() string { return spanWords(v.lockWaits(1)) }
+
+// RetryWaited returns the time between attempts in which the run did not wait for a lock, or "".
+func (v *runView) RetryWaited() string {
+	var sum time.Duration
+	for _, w := range v.RetryWaits {
+		if w.Until != nil {
+			sum += w.Until.Sub(w.From)
+		}
+	}
+	return spanWords(sum - v.lockWaits(2))
+}
+
+// lockWaits sums the waits for locks of the attempts from that number.
+func (v *runView) lockWaits(from int) (sum time.Duration) {
+	for _, a := range v.Attempts {
+		if a.Attempt >= from && a.Waited != nil && a.StartedAt != nil {
+			sum += a.StartedAt.Sub(a.Waited.Since)
+		}
+	}
+	return sum
+}
+
+func spanWords(d time.Duration) string {
+	if d <= 0 {
+		return ""
+	}
+	return words.Took(d)
+}
 
 // WaitedFor returns the resource that blocked the run, or "".
 func (v *runView) WaitedFor() string {

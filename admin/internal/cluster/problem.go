@@ -88,6 +88,9 @@ func (k Kind) LinkText() string {
 	return "Show replicas"
 }
 
+// IsLoss reports whether a replica is lost and not back.
+func (p Problem) IsLoss() bool { return p.Kind == KindReplicaLost && p.EndedAt == nil }
+
 // sortProblems sorts problems: the most severe first, then by kind, then the newest first.
 func sortProblems(problems []Problem) {
 	since := func(p Problem) time.Time {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
-	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -34,17 +33,8 @@ func (o *Overview) RunningBriefly() []RunningRow {
 	return rows[:min(len(rows), 4)]
 }
 
-// Usual compares the run with the last runs of its job: "usually 9 min", or "7× usual" if it takes
-// much longer. It returns "" if too few runs have ended.
-func (r RunningRow) Usual() string {
-	switch {
-	case r.usual.Runs < usualRuns:
-		return ""
-	case locks.IsUnusual(r.took, r.usual):
-		return fmt.Sprintf("%d× usual", r.took/max(r.usual.Median, time.Millisecond))
-	}
-	return "usually " + words.Took(r.usual.Median)
-}
+// Usual compares the run with the last runs of its job.
+func (r RunningRow) Usual() string { return locks.CompareWithUsual(r.took, r.usual) }
 
 // Over reports whether the run takes longer than 95% of the last runs of its job.
 func (r RunningRow) Over() bool { return r.usual.Runs >= usualRuns && r.took > r.usual.Long }

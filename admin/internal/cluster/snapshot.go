@@ -20,6 +20,13 @@ type Snapshot struct {
 	Facts
 }
 
+// IsLive reports whether a replica of the name is live.
+func (p Snapshot) IsLive(name string) bool {
+	return slices.ContainsFunc(p.Replicas, func(r Replica) bool {
+		return r.Name == name && r.Live()
+	})
+}
+
 // Snapshot queries the time of the store and all replicas, by name. The facts are at most
 // factsLifetime old.
 func (r *Reader) Snapshot(ctx context.Context) (p Snapshot, err error) {

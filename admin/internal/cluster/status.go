@@ -58,6 +58,26 @@ func (s Status) Shown() []Problem { return s.Problems[:min(len(s.Problems), show
 // More returns the number of problems that the overview does not list.
 func (s Status) More() int { return len(s.Problems) - len(s.Shown()) }
 
+// ReplicaProblems returns the problems of single replicas, and of all of them together.
+func (s Status) ReplicaProblems() (problems []Problem) {
+	for _, p := range s.Shown() {
+		if ofReplicas(p) {
+			problems = append(problems, p)
+		}
+	}
+	return problems
+}
+
+// ReplicaCount counts the live replicas: "2 of 3 live". It returns "" if the state is unknown.
+func (s Status) ReplicaCount() string {
+	for _, part := range s.Parts {
+		if part.Link == replicasPath && part.Name == replicasName {
+			return part.Text
+		}
+	}
+	return ""
+}
+
 // NewStatus applies the rules. It depends on nothing but the evidence. While the store does not
 // answer, only that, memcached and databases of jobs are problems, because all else is out of date.
 func NewStatus(e Evidence) Status { return new(Hold).status(e) }

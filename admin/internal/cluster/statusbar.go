@@ -8,6 +8,8 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
+const replicasName = "Replicas" // the part of the replicas
+
 // StatusPart is the state of one part of the cluster in a few words.
 type StatusPart struct {
 	Name     string   `json:"name"`
@@ -66,7 +68,7 @@ func (s *StatusPart) worsen(problems []Problem, mine func(Problem) bool) {
 // replicasPart counts live replicas among all that should be live: those that are, and lost ones
 // that are not back. A late heartbeat is no problem, but makes the part amber.
 func replicasPart(e Evidence) StatusPart {
-	part := StatusPart{Name: "Replicas", Severity: Neutral, Link: replicasPath}
+	part := StatusPart{Name: replicasName, Severity: Neutral, Link: replicasPath}
 	if e.StoreError != "" {
 		part.Severity, part.Text = Amber, "unknown"
 		return part

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
@@ -17,7 +18,7 @@ import (
 
 // ReleaseView returns the lock with the token. If it is gone, or the token is 0, it returns the
 // lock that has been held longest.
-func (r *Reader) ReleaseView(ctx context.Context, resource locking.Resource,
+func (r *Reader) ReleaseView(ctx context.Context, now time.Time, resource locking.Resource,
 	token jobs.Token) (v ReleaseView, err error) {
 	v.Resource = resource.String()
 	set, err := r.Grants(ctx)
@@ -33,6 +34,9 @@ func (r *Reader) ReleaseView(ctx context.Context, resource locking.Resource,
 		holders[0], holders[at] = holders[at], holders[0]
 	}
 	if len(holders) > 0 {
+		if err := AddUsual(ctx, r, now, holders[:1]); err != nil {
+			return v, err
+		}
 		v.Lock, v.Others = &holders[0], holders[1:]
 		v.Moved = token != 0 && v.Lock.Token != token
 		v.Held = slices.DeleteFunc(all, func(l Lock) bool {
@@ -53,6 +57,8 @@ type ReleaseView struct {
 	Others   []Lock           // other holders of the resource
 	Moved    bool             // the requested holder no longer holds the resource
 	Waiting  []storage.Record // for the resource, oldest first
+	// HolderLive reports whether the holder's session is live.
+	HolderLive bool
 }
 
 // ConflictsWith reports whether a lock blocks one of the requests. It ignores conflicts between

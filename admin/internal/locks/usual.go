@@ -68,6 +68,18 @@ func (l Lock) Usual(now time.Time) string {
 	return words.Took(l.typical.Median)
 }
 
+// CompareWithUsual compares the time of a run with the last runs of its job. It returns
+// "usually 9 min", or "7× usual" if the run takes much longer, or "" if too few runs have ended.
+func CompareWithUsual(took time.Duration, usual storage.Typical) string {
+	switch {
+	case usual.Runs < unusualRuns:
+		return ""
+	case IsUnusual(took, usual):
+		return fmt.Sprintf("%d× usual", took/max(usual.Median, time.Millisecond))
+	}
+	return "usually " + words.Took(usual.Median)
+}
+
 // IsUnusual reports whether a run that has taken so long takes much longer than usual.
 func IsUnusual(took time.Duration, usual storage.Typical) bool {
 	return usual.Runs >= unusualRuns && took > usual.Long && took > unusualFactor*usual.Median

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/access"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 )
 
 // Refuse answers with an error: JSON under /api/, else a small page. Unauthenticated clients see no
@@ -16,6 +17,7 @@ func (s *Site) Refuse(w http.ResponseWriter, r *http.Request, status int, text s
 	said := message{Frame: Frame{Title: http.StatusText(status), Address: "/",
 		Theme: s.themeOf(r), Zone: s.zoneOf(r)}, Code: status, Text: text}
 	if identity, known := s.Guard.Identify(r); known {
+		said.Searches = permission.RequireOn(r.Context(), permission.View, everything) == nil
 		said.Known, said.ServedBy.Replica, said.Account = true, s.Local.Replica, identity
 	}
 	s.Write(w, status, "message.html", said)

@@ -51,6 +51,7 @@ func NewTemplates() (*Templates, error) {
 		"eventWords":     cluster.EventWords,
 		"setting":        cluster.SettingWords,
 		"memcachedError": cluster.ServerError,
+		"unbroken":       words.Unbroken,
 		"usage":          cluster.UsageWords,
 		"verdict":        words.Verdict,
 		"runs":           newRunList,

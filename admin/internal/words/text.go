@@ -159,3 +159,9 @@ func Indented(text json.RawMessage) string {
 	}
 	return out.String()
 }
+
+// numberAndUnit is a number before a unit of time.
+var numberAndUnit = regexp.MustCompile(`(\d) (ms|s|min|h|d)\b`)
+
+// Unbroken joins each number with its unit, so that no line of a page ends between them.
+func Unbroken(s string) string { return numberAndUnit.ReplaceAllString(s, "$1\u00a0$2") }

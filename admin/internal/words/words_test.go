@@ -59,6 +59,14 @@ func TestEveryReasonHasAText(t *testing.T) {
 	}
 }
 
+func TestUnbroken(t *testing.T) {
+	const text = "It took 9 min, 1 h 7 min or 12 ms. 3 minutes, 2 d, 10 more, id 4 s1"
+	const want = "It took 9~min, 1~h 7~min or 12~ms. 3 minutes, 2~d, 10 more, id 4 s1"
+	if got := strings.ReplaceAll(Unbroken(text), "\u00a0", "~"); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestReadable(t *testing.T) {
 	for text, want := range map[string]string{
 		"held by job a (run 0195912a-7c40-7000-8000-0000255b0001) on r2; tried 34 times in 5m0.012s": "held by job a (run …255b0001) on r2; tried 34 times in 5 min",
