@@ -144,7 +144,7 @@ func (h *history) ListJobs(_ context.Context, f storage.JobFilter) ([]storage.Jo
 	last := h.lastRuns()
 	for i := range h.jobs {
 		if j := &h.jobs[i]; f.Names != nil && !slices.Contains(f.Names, j.Name) ||
-			f.Group != "" && j.Group != f.Group ||
+			f.Group != "" && j.Group != f.Group || f.Ungrouped && j.Group != "" ||
 			f.After != "" && j.Name <= f.After || f.Before != "" && j.Name >= f.Before {
 			continue
 		}
@@ -171,6 +171,33 @@ func (h *history) ListJobs(_ context.Context, f storage.JobFilter) ([]storage.Jo
 		return found[len(found)-limit:], h.err
 	}
 	return found[:limit], h.err
+}
+
+func (h *history) JobStates(context.Context) ([]storage.JobState, error) {
+	type has struct {
+		job   string
+		state jobs.State
+	}
+	active, last := make(map[has]bool), h.lastRuns()
+	for i := range h.runs {
+		if r := &h.runs[i]; !r.State.Final() {
+			active[has{r.Job, r.State}] = true
+		}
+	}
+	var states []storage.JobState
+	for i := range h.jobs {
+		v := h.complete(h.jobs[i], last)
+		states = append(states, storage.JobState{Job: v.Name, Description: v.Description,
+			Group: v.Group, Source: v.Source, Paused: len(v.Pauses) > 0,
+			Waiting: active[has{v.Name, jobs.Waiting}], Running: active[has{v.Name, jobs.Running}]})
+		if v.Last != nil {
+			states[i].Last = v.Last.State
+		}
+	}
+	slices.SortFunc(states, func(a, b storage.JobState) int {
+		return strings.Compare(a.Job, b.Job)
+	})
+	return states, h.err
 }
 
 // complete adds the job's last run, unless the test has set one, and its pauses.

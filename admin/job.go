@@ -48,7 +48,32 @@ type Job struct {
 	NextScheduledAt *time.Time        `json:"next_scheduled_at"`
 	LastRun         *storage.Record   `json:"last_run"` // the last run that ended
 	Outcomes        []storage.Outcome `json:"outcomes"` // newest first
+
+	active *activeRun // in lists
 }
+
+// activeRun is a running or waiting run of a job.
+type activeRun struct {
+	storage.Outcome
+	Since time.Time
+}
+
+// newActiveRun returns the newest running run of the outcomes, or else the newest waiting one, or
+// nil. Runs that were triggered for a later time do not count.
+func newActiveRun(outcomes []storage.Outcome, now time.Time) (active *activeRun) {
+	for _, o := range outcomes {
+		switch {
+		case o.State == jobs.Running:
+			return &activeRun{o, *cmp.Or(o.StartedAt, &o.ScheduledAt)}
+		case o.State == jobs.Waiting && active == nil && !o.ScheduledAt.After(now):
+			active = &activeRun{o, o.ScheduledAt}
+		}
+	}
+	return active
+}
+
+// Active returns a running or waiting run of the job, or nil.
+func (j Job) Active() *activeRun { return j.active }
 
 // jobParams are the parameters of a list of jobs.
 func jobParams() []string {
@@ -72,7 +97,7 @@ func (s jobPages) jobsJSON(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return nil, err
 		}
-		list, err := s.reader.jobs(ctx, now, filter)
+		list, err := s.reader.lists.jobs(ctx, now, filter)
 		if err == nil && len(list) > 0 {
 			full := len(list) == filter.Limit // there may be more
 			back := filter.Before != "" && filter.After == ""
@@ -85,12 +110,13 @@ func (s jobPages) jobsJSON(w http.ResponseWriter, r *http.Request) {
 
 // jobsView is the page of jobs.
 type jobsView struct {
-	Jobs   []Job
-	Groups []storage.Group
-	Pager  param.Pager
-	Filter jobFields
-	Chips  []jobLink
-	Bulk   permission.Allowed // actions on selected jobs
+	Sections []jobSection
+	Groups   []storage.Group
+	Total    int // jobs that the filter selects, as the chips count them
+	Pager    param.Pager
+	Filter   jobFields
+	Chips    []jobLink
+	Bulk     permission.Allowed // actions on selected jobs
 	// the query of the filter; "": none is set
 	Matching string
 }
@@ -118,30 +144,53 @@ func (s jobPages) jobsPage(w http.ResponseWriter, r *http.Request) {
 		Load: func(ctx context.Context, snap cluster.Snapshot) (v jobsView, err error) {
 			v.Filter = jobFields{filter.Text, filter.Group, string(filter.State),
 				string(filter.Source), p.Get("paused")}
-			v.Chips = stateChips(p, v.Filter)
+			lists := s.reader.lists
+			index, err := lists.jobIndex(ctx, snap.Now)
+			if err != nil {
+				return v, err
+			}
+			v.Chips, v.Total = stateChips(p, v.Filter, index.counts(filter))
 			if v.Filter.Any() {
 				v.Matching = matchingQuery(p)
 			}
 			if v.Groups, err = s.reader.Groups(ctx, snap.Now); err != nil {
 				return v, err
 			}
-			asked := filter
-			// one extra row shows whether there is another page
-			asked.Limit = min(filter.Limit+1, storage.MaxBatch)
-			list, err := s.reader.jobs(ctx, snap.Now, asked)
-			if err != nil {
-				return v, err
+			var at jobPosition
+			if v.Filter.Any() || len(index.groups) == 0 {
+				v.Sections, at, err = lists.listedSections(ctx, snap.Now, filter, v.Filter.Any())
+			} else {
+				v.Sections, at, err = lists.groupedSections(ctx, snap.Now, filter, index)
 			}
-			list, on, back := param.Trim(list, filter.Limit, filter.After != "",
-				filter.Before != "")
-			if v.Jobs = list; len(list) > 0 {
-				v.Pager = p.Pager(r.URL.EscapedPath(), jobCursors(), list[0].Name,
-					list[len(list)-1].Name, on, back)
+			if len(v.Sections) > 0 {
+				v.Pager = p.Pager(r.URL.EscapedPath(), jobCursors(), at.first, at.last, at.next,
+					at.previous)
 			}
-			return v, nil
+			return v, err
 		},
 		Complete: func(v *jobsView, f *pages.Frame) { v.Bulk = s.bulkAllowed(r.Context(), f) },
 	})
+}
+
+// jobPosition is the first and the last key of a page of jobs, and whether there are more pages.
+type jobPosition struct {
+	first, last    string
+	next, previous bool
+}
+
+// listedSections returns a page of the jobs by name. All families are open if open is set.
+func (r *jobLister) listedSections(ctx context.Context, now time.Time, f storage.JobFilter,
+	open bool) ([]jobSection, jobPosition, error) {
+	limit := f.Limit
+	f.Limit = min(limit+1, storage.MaxBatch) // one more shows whether there is another page
+	list, err := r.jobs(ctx, now, f)
+	if err != nil || len(list) == 0 {
+		return nil, jobPosition{}, err
+	}
+	var at jobPosition
+	list, at.next, at.previous = param.Trim(list, limit, f.After != "", f.Before != "")
+	at.first, at.last = list[0].Name, list[len(list)-1].Name
+	return jobSections(list, open), at, nil
 }
 
 // readJobFilter parses the parameters of a list of jobs.
@@ -176,11 +225,17 @@ func readJobFilter(p param.Set, limit int) (f storage.JobFilter, err error) {
 }
 
 // jobs returns jobs by name, with the next scheduled time from this replica's cron table.
-func (r *reader) jobs(ctx context.Context, now time.Time, f storage.JobFilter) ([]Job, error) {
+func (r *jobLister) jobs(ctx context.Context, now time.Time, f storage.JobFilter) ([]Job, error) {
 	views, err := r.Store.ListJobs(ctx, f)
 	if err != nil {
 		return nil, fmt.Errorf("jobs: %w", err)
 	}
+	return r.completeJobs(ctx, now, views)
+}
+
+// completeJobs adds the last outcomes and the next scheduled times, and sorts the jobs by name.
+func (r *jobLister) completeJobs(ctx context.Context, now time.Time,
+	views []storage.JobView) ([]Job, error) {
 	names := make([]string, len(views))
 	for i, v := range views {
 		names[i] = v.Name
@@ -195,6 +250,7 @@ func (r *reader) jobs(ctx context.Context, now time.Time, f storage.JobFilter) (
 		if scheduledTimes := r.scheduledTimesOf(v.Name, now, 1); len(scheduledTimes) > 0 {
 			job.NextScheduledAt = &scheduledTimes[0]
 		}
+		job.active = newActiveRun(job.Outcomes, now)
 		list = append(list, job)
 	}
 	slices.SortStableFunc(list, func(a, b Job) int { return cmp.Compare(a.Name, b.Name) })

@@ -16,10 +16,25 @@ const (
 	separators = "./:_-"
 )
 
-// jobSection is a part of the list of jobs: one job, or a family.
+// jobSection is a part of the list of jobs: one job, a family or a group.
 type jobSection struct {
 	Jobs   []Job
-	Family *jobFamily // nil: the section is one job
+	Family *jobFamily // nil: the section is no family
+	Group  *jobGroup  // nil: the section is no group
+}
+
+// Folds reports whether the jobs of the section fold.
+func (s jobSection) Folds() bool { return s.Family != nil || s.Group != nil }
+
+// Key identifies the section when the list is updated.
+func (s jobSection) Key() string {
+	switch {
+	case s.Family != nil:
+		return "family " + s.Family.Name
+	case s.Group != nil:
+		return "group " + s.Group.Name
+	}
+	return "job " + s.Jobs[0].Name
 }
 
 // jobFamily is jobs that differ only in the end of their names and their resources, as those of one
@@ -27,7 +42,7 @@ type jobSection struct {
 type jobFamily struct {
 	Job    // what the jobs have in common; the name is the common part and a star
 	Jobs   int
-	States []familyState // of the last runs
+	States []familyState // of active runs, or of the last ones
 	Open   bool          // the page lists the jobs at first
 }
 
@@ -46,7 +61,8 @@ func jobSections(list []Job, open bool) (sections []jobSection) {
 			list = list[1:]
 			continue
 		}
-		sections = append(sections, jobSection{list[:n:n], newJobFamily(list[:n], prefix, open)})
+		sections = append(sections, jobSection{Jobs: list[:n:n],
+			Family: newJobFamily(list[:n], prefix, open)})
 		list = list[n:]
 	}
 	return sections
@@ -83,17 +99,18 @@ func newJobFamily(list []Job, prefix string, open bool) *jobFamily {
 	f.Name, f.Resources, f.Outcomes, f.LastRun, f.NextScheduledAt = prefix+"*", nil, nil, nil, nil
 	f.Pauses, f.Removed = nil, false
 	counts := make(map[jobs.State]int)
+	f.NextScheduledAt = nextOf(list)
 	for _, job := range list {
-		if at := job.NextScheduledAt; at != nil && len(job.Pauses) == 0 &&
-			(f.NextScheduledAt == nil || at.Before(*f.NextScheduledAt)) {
-			f.NextScheduledAt = at
-		}
-		if job.LastRun != nil {
+		switch {
+		case job.active != nil:
+			counts[job.active.State]++
+		case job.LastRun != nil:
 			counts[job.LastRun.State]++
 		}
 		f.Open = f.Open || needsAttention(job)
 	}
-	for _, state := range append(records.UnsuccessfulStates(), jobs.Succeeded) {
+	order := append([]jobs.State{jobs.Running, jobs.Waiting}, records.UnsuccessfulStates()...)
+	for _, state := range append(order, jobs.Succeeded) {
 		if n := counts[state]; n > 0 {
 			f.States = append(f.States, familyState{state, n})
 		}
@@ -101,36 +118,52 @@ func newJobFamily(list []Job, prefix string, open bool) *jobFamily {
 	return f
 }
 
+// nextOf returns the next scheduled time of a job that is not paused, or nil.
+func nextOf(list []Job) (next *time.Time) {
+	for _, job := range list {
+		if at := job.NextScheduledAt; at != nil && len(job.Pauses) == 0 &&
+			(next == nil || at.Before(*next)) {
+			next = at
+		}
+	}
+	return next
+}
+
 // needsAttention reports whether the last run of a job failed, or a run waits.
 func needsAttention(job Job) bool {
-	failed := []jobs.State{jobs.Failed, jobs.TimedOut, jobs.Lost}
-	return job.LastRun != nil && slices.Contains(failed, job.LastRun.State) ||
+	return job.LastRun != nil && slices.Contains(failedStates(), job.LastRun.State) ||
 		len(job.Outcomes) > 0 && job.Outcomes[0].State == jobs.Waiting
 }
 
 // jobRow is a job as a row of the list.
 type jobRow struct {
 	Job
+	rowOf
+}
+
+// rowOf is what the rows of a list have in common.
+type rowOf struct {
 	Now  time.Time
-	Pick bool // the row can be selected
+	Pick bool // rows can be selected
+	Acts bool // rows have a column of actions
+}
+
+func (v *jobsView) rowOf(now time.Time) rowOf {
+	return rowOf{now, v.Bulk.Pause || v.Bulk.Trigger, v.Bulk.Trigger}
 }
 
 // Row returns the row of a job.
 func (v *jobsView) Row(now time.Time, job Job) jobRow {
-	return jobRow{job, now, v.Bulk.Pause || v.Bulk.Trigger}
+	return jobRow{job, v.rowOf(now)}
 }
 
 // familyRow is a family as a row of the list.
 type familyRow struct {
 	*jobFamily
-	Now  time.Time
-	Pick bool // rows have a box
+	rowOf
 }
 
 // FamilyRow returns the row of a family.
 func (v *jobsView) FamilyRow(now time.Time, f *jobFamily) familyRow {
-	return familyRow{f, now, v.Bulk.Pause || v.Bulk.Trigger}
+	return familyRow{f, v.rowOf(now)}
 }
-
-// Sections returns the list with its families.
-func (v *jobsView) Sections() []jobSection { return jobSections(v.Jobs, v.Filter.Any()) }

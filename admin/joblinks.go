@@ -11,17 +11,30 @@ import (
 // jobLink is a link to the list of jobs in one state.
 type jobLink struct {
 	Name, Path string
-	Here       bool // the list is of this state
+	Here       bool   // the list is of this state
+	Jobs       int    // number of jobs
+	Class      string // of the number
 }
 
 // stateChips links the states of jobs: those of their active or last runs, and whether they are
-// paused.
-func stateChips(p param.Set, f jobFields) []jobLink {
+// paused. It also returns the number of jobs of the list, if a chip has it.
+func stateChips(p param.Set, f jobFields, counts map[jobFields]int) (chips []jobLink, total int) {
 	link := func(name, state, paused string) jobLink {
-		return jobLink{name, p.With("/jobs", "state", state, "paused", paused, "after", "",
-			"before", ""), f.State == state && f.Paused == paused}
+		chip := jobLink{Name: name, Path: p.With("/jobs", "state", state, "paused", paused,
+			"after", "", "before", ""), Here: f.State == state && f.Paused == paused,
+			Jobs: counts[jobFields{State: state, Paused: paused}]}
+		switch jobs.State(state) {
+		case jobs.Failed, jobs.TimedOut, jobs.Lost:
+			chip.Class = "bad"
+		case jobs.Skipped, jobs.Missed:
+			chip.Class = "warn"
+		}
+		if chip.Jobs == 0 {
+			chip.Class = ""
+		}
+		return chip
 	}
-	chips := []jobLink{link("All", "", "")}
+	chips = []jobLink{link("All", "", "")}
 	states := []jobs.State{jobs.Running, jobs.Waiting, jobs.Failed, jobs.TimedOut, jobs.Lost,
 		jobs.Skipped, jobs.Missed}
 	if shown := jobs.State(f.State); shown != "" && !slices.Contains(states, shown) {
@@ -34,5 +47,11 @@ func stateChips(p param.Set, f jobFields) []jobLink {
 		}
 		chips = append(chips, link(name, string(state), ""))
 	}
-	return append(chips, link("Paused", "", "yes"), link("Not paused", "", "no"))
+	chips = append(chips, link("Paused", "", "yes"), link("Not paused", "", "no"))
+	for _, chip := range chips {
+		if chip.Here {
+			total = chip.Jobs
+		}
+	}
+	return chips, total
 }

@@ -22,6 +22,7 @@ type reader struct {
 	table          explain.Table // may be nil
 	suggester      *suggester
 	dependencies   *records.Cached[dependencies]
+	lists          *jobLister
 	explain        func(ctx context.Context, job, at string) (explain.Explanation, error)
 }
 
@@ -38,12 +39,14 @@ func newReader(o Options) *reader {
 	}
 	lock := locks.NewReader(o.Store, sources)
 	of := cluster.NewReader(o.Store, lock, o.Operations, o.Upcoming)
-	return &reader{
+	r := &reader{
 		Reader: of, lock: lock, ops: o.Operations, suggester: newSuggester(of, lock),
 		scheduledTimes: o.ScheduledTimes, progress: o.Progress, table: o.Table,
 		dependencies: records.NewCached(records.CacheLifetime, readDependencies(o.Table)),
 		explain:      explainer,
 	}
+	r.lists = newJobLister(r)
+	return r
 }
 
 // nextFirings returns the next firings of the options for the pages about locks, or nil if they

@@ -83,12 +83,18 @@ func TestFilterChips(t *testing.T) {
 func TestStateChips(t *testing.T) {
 	p := param.Set{Values: url.Values{"group": {"g"}, "paused": {"yes"}, "after": {"x"}}}
 	var here []string
-	for _, l := range stateChips(p, jobFields{Group: "g", Paused: "yes"}) {
+	counts := map[jobFields]int{{}: 9, {Paused: "yes"}: 4, {State: "failed"}: 2}
+	links, total := stateChips(p, jobFields{Group: "g", Paused: "yes"}, counts)
+	if total != 4 {
+		t.Errorf("the list has %d jobs, want those of the current chip", total)
+	}
+	for _, l := range links {
 		if l.Here {
 			here = append(here, l.Name)
 		}
-		if l.Name == "Last run failed" && l.Path != "/jobs?group=g&state=failed" {
-			t.Errorf("%s leads to %s", l.Name, l.Path)
+		if l.Name == "Last run failed" && (l.Path != "/jobs?group=g&state=failed" || l.Jobs != 2 ||
+			l.Class != "bad") || l.Name == "Last run lost" && l.Class != "" {
+			t.Errorf("%s leads to %s with %d jobs, %q", l.Name, l.Path, l.Jobs, l.Class)
 		}
 	}
 	if !slices.Equal(here, []string{"Paused"}) {

@@ -67,7 +67,7 @@ func (v *View) Jobs(ctx context.Context) ([]Job, error) {
 	all := []Job{}
 	filter := storage.JobFilter{Limit: storage.MaxBatch}
 	for {
-		list, err := v.reader.jobs(ctx, now, filter)
+		list, err := v.reader.lists.jobs(ctx, now, filter)
 		if err != nil {
 			return nil, err
 		}

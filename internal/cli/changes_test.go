@@ -15,7 +15,7 @@ import (
 var reads = []string{"Audit", "AuditChain", "AuditLinks", "Backfill", "BackfillTaken",
 	"Backfills", "Close", "ClusterID", "ControlState",
 	"Drift", "EndCounts", "Firing", "FiringRuns", "Generations", "Groups", "Histogram", "Job",
-	"JobEndCounts",
+	"JobEndCounts", "JobStates",
 	"JobRequests", "Jobs", "ListJobs", "Listen", "LiveSessions", "Locks", "Marks", "Now",
 	"OpenBackfills", "OpenFirings", "Outcomes", "Pauses", "PreviousSuccess", "Replicas", "Resources",
 	"Restarts",

@@ -270,6 +270,11 @@ func (s *store) Job(ctx context.Context, name string) (_ storage.JobView, err er
 	return s.inner.Job(ctx, name)
 }
 
+func (s *store) JobStates(ctx context.Context) (_ []storage.JobState, err error) {
+	defer s.timed("job_states", time.Now(), &err)
+	return s.inner.JobStates(ctx)
+}
+
 func (s *store) Groups(ctx context.Context) (_ []storage.Group, err error) {
 	defer s.timed("groups", time.Now(), &err)
 	return s.inner.Groups(ctx)

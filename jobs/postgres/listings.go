@@ -35,6 +35,18 @@ FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version
     THEN true
     ELSE j.name IN (SELECT job FROM holdfast.runs WHERE unsuccessful_state = %[1]s) END)`
 
+	// jobStates reads the last run of each job.
+	jobStates = `
+SELECT j.name, d.description, d.job_group, d.source, %s, j.name IN (SELECT r.job
+        FROM holdfast.runs r WHERE r.id = ANY(ARRAY(SELECT run FROM holdfast.waits))),
+    j.name IN (SELECT r.job
+        FROM holdfast.runs r WHERE r.id = ANY(ARRAY(SELECT run FROM holdfast.claims))),
+    coalesce((SELECT r.state FROM holdfast.runs r WHERE r.job = d.job
+        AND r.state NOT IN ('waiting', 'running') AND r.` + byCreation + `
+        ORDER BY r.created_at DESC, r.id DESC LIMIT 1), '')
+FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = abs(j.version)
+ORDER BY j.name`
+
 	lastRunsOf = `
 SELECT` + recordColumns + `, '', NULL::text
 FROM unnest($1::text[]) n (job) CROSS JOIN LATERAL (
@@ -128,6 +140,9 @@ func jobsQuery(f storage.JobFilter, pauses []storage.Pause) (string, []any) {
 	}
 	if f.Group != "" {
 		where += " AND d.job_group = " + arg(f.Group)
+	}
+	if f.Ungrouped {
+		where += " AND d.job_group = ''"
 	}
 	if f.Source != "" {
 		where += " AND d.source = " + arg(f.Source)
@@ -263,6 +278,29 @@ func (s *Store) Job(ctx context.Context, name string) (storage.JobView, error) {
 		return storage.JobView{}, fmt.Errorf("%s: %w", what, storage.ErrNotFound)
 	}
 	return views[0], wrap(what, s.complete(ctx, views, pauses))
+}
+
+// JobStates implements storage.Listings.
+func (s *Store) JobStates(ctx context.Context) ([]storage.JobState, error) {
+	pauses, err := s.activePauses(ctx)
+	if err != nil {
+		return nil, wrap("list states of jobs", err)
+	}
+	query, args := jobStatesQuery(pauses)
+	rows, err := s.views.Query(ctx, query, args...)
+	if err != nil {
+		return nil, wrap("list states of jobs", err)
+	}
+	states, err := pgx.CollectRows(rows, pgx.RowToStructByPos[storage.JobState])
+	return states, wrap("list states of jobs", err)
+}
+
+func jobStatesQuery(pauses []storage.Pause) (query string, args []any) {
+	condition := paused(pauses, func(v any) string {
+		args = append(args, v)
+		return fmt.Sprintf("$%d", len(args))
+	})
+	return fmt.Sprintf(jobStates, condition), args
 }
 
 // Groups implements storage.Listings.

@@ -23,6 +23,17 @@ SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.
 FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name
     AND d.version = abs(j.version)`
 
+	// jobStates reads the last run of each job.
+	jobStates = `
+SELECT j.name, d.description, d.job_group, d.source, %s,
+    j.name IN (SELECT job FROM holdfast_runs WHERE state = 'waiting'),
+    j.name IN (SELECT job FROM holdfast_runs WHERE state = 'running'),
+    coalesce((SELECT r.state FROM holdfast_runs r WHERE r.job = j.name
+        AND r.finished_at IS NOT NULL ORDER BY r.created_at DESC, r.id DESC LIMIT 1), '')
+FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name
+    AND d.version = abs(j.version)
+ORDER BY j.name`
+
 	lastRunsOf = `
 SELECT ` + runColumns + ` FROM json_each(?1) n CROSS JOIN holdfast_runs r ON r.id = (
     SELECT id FROM holdfast_runs WHERE job = n.value AND finished_at IS NOT NULL
@@ -120,6 +131,9 @@ func jobsQuery(f storage.JobFilter, pauses []storage.Pause) (string, []any, erro
 	}
 	if f.Group != "" {
 		where += " AND d.job_group = " + arg(f.Group)
+	}
+	if f.Ungrouped {
+		where += " AND d.job_group = ''"
 	}
 	if f.Source != "" {
 		where += " AND d.source = " + arg(string(f.Source))
@@ -242,6 +256,31 @@ func (s *Store) Job(ctx context.Context, name string) (storage.JobView, error) {
 		return storage.JobView{}, wrap(what, err)
 	}
 	return views[0], wrap(what, s.complete(ctx, views, pauses))
+}
+
+// JobStates implements storage.Listings.
+func (s *Store) JobStates(ctx context.Context) ([]storage.JobState, error) {
+	pauses, err := pausesBy(ctx, s.readers, activePauses)
+	if err != nil {
+		return nil, wrap("list states of jobs", err)
+	}
+	var args []any
+	condition, err := paused(pauses, func(v any) string {
+		args = append(args, v)
+		return fmt.Sprintf("?%d", len(args))
+	})
+	if err != nil {
+		return nil, wrap("list states of jobs", err)
+	}
+	var states []storage.JobState
+	err = each(ctx, s.readers, fmt.Sprintf(jobStates, condition), args, func(rows *sql.Rows) error {
+		var j storage.JobState
+		err := rows.Scan(&j.Job, &j.Description, &j.Group, &j.Source, &j.Paused, &j.Waiting,
+			&j.Running, &j.Last)
+		states = append(states, j)
+		return err
+	})
+	return states, wrap("list states of jobs", err)
 }
 
 // Groups implements storage.Listings.

@@ -12,10 +12,12 @@ import (
 
 // JobFilter narrows a list of jobs.
 type JobFilter struct {
-	Names  []string // only these jobs
-	Text   string   // part of the name or the description; ignores case
-	Group  string
-	Source Source
+	Names []string // only these jobs
+	Text  string   // part of the name or the description; ignores case
+	Group string
+	// Ungrouped selects jobs that are in no group.
+	Ungrouped bool
+	Source    Source
 	// State Waiting or Running selects jobs that have a run in this state. A final state selects
 	// jobs whose last ended run has this state.
 	State jobs.State
@@ -32,6 +34,15 @@ func PageSize(limit int) int {
 		return 100
 	}
 	return min(limit, MaxBatch)
+}
+
+// JobState is a job with the states of its runs, for numbers of jobs.
+type JobState struct {
+	Job, Description, Group string
+	Source                  Source
+	Paused                  bool       // an active pause covers the job
+	Waiting, Running        bool       // it has a run in this state
+	Last                    jobs.State // of its last run that ended; "" if none has
 }
 
 // Group is a group, with its number of jobs.
@@ -76,6 +87,8 @@ type Listings interface {
 	ListJobs(ctx context.Context, f JobFilter) ([]JobView, error)
 	// Job returns one job, or ErrNotFound.
 	Job(ctx context.Context, name string) (JobView, error)
+	// JobStates returns all jobs, sorted by name. It selects by state and pause as ListJobs does.
+	JobStates(ctx context.Context) ([]JobState, error)
 	// Groups returns all groups, sorted by name.
 	Groups(ctx context.Context) ([]Group, error)
 	// Resources returns the resources of the active definitions, sorted by key, without the names

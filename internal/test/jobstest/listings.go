@@ -272,6 +272,8 @@ var listingRules = []rule{
 			equal(c, fmt.Sprintf("jobs by %+v", l.filter), strings.Join(c.listed(l.filter), " "),
 				l.want)
 		}
+		equal(c, "states", c.jobStates(), "export, prune waiting, rollup-sales failed, "+
+			"rollup-stock running succeeded")
 	}},
 	{"jobs are filtered by group, source and pauses", func(c *check) {
 		var definitions []storage.Definition
@@ -295,6 +297,9 @@ var listingRules = []rule{
 		}
 		lists(storage.JobFilter{Group: "night"}, "a b")
 		lists(storage.JobFilter{Group: "dusk"}, "")
+		lists(storage.JobFilter{Ungrouped: true}, "d")
+		lists(storage.JobFilter{Ungrouped: true, After: "d"}, "")
+		equal(c, "states", c.jobStates(), "a of night, b of night, c of day, d")
 		lists(storage.JobFilter{Source: storage.FromConfig}, "a b c d")
 		lists(storage.JobFilter{Source: storage.FromStore}, "")
 		lists(storage.JobFilter{Paused: &yes}, "")
@@ -303,6 +308,8 @@ var listingRules = []rule{
 		lists(storage.JobFilter{Paused: &yes}, "a b d")
 		lists(storage.JobFilter{Paused: &no}, "c")
 		lists(storage.JobFilter{Paused: &yes, Group: "night", After: "a"}, "b")
+		equal(c, "states", c.jobStates(),
+			"a of night paused, b of night paused, c of day, d paused")
 		view, err := c.Store.Job(c.ctx, "a")
 		c.must(err)
 		if len(view.Pauses) != 1 || view.Pauses[0].By != "anna" ||
@@ -311,6 +318,8 @@ var listingRules = []rule{
 		}
 		pause(storage.Target{Kind: storage.TargetAll})
 		lists(storage.JobFilter{Paused: &yes}, "a b c d")
+		equal(c, "states", c.jobStates(),
+			"a of night paused, b of night paused, c of day paused, d paused")
 		_, err = c.Store.Resume(c.ctx, action, storage.Target{Kind: storage.TargetAll})
 		c.must(err)
 		lists(storage.JobFilter{Paused: &no}, "c")
@@ -504,6 +513,28 @@ func (c *check) listed(f storage.JobFilter) (names []string) {
 		names = append(names, v.Name)
 	}
 	return names
+}
+
+// jobStates formats the states of all jobs.
+func (c *check) jobStates() string {
+	c.Helper()
+	states, err := c.Store.JobStates(c.ctx)
+	c.must(err)
+	var lines []string
+	for _, j := range states {
+		line := []string{j.Job}
+		for _, part := range []struct {
+			is   bool
+			text string
+		}{{j.Group != "", "of " + j.Group}, {j.Paused, "paused"}, {j.Waiting, "waiting"},
+			{j.Running, "running"}, {j.Last != "", string(j.Last)}} {
+			if part.is {
+				line = append(line, part.text)
+			}
+		}
+		lines = append(lines, strings.Join(line, " "))
+	}
+	return strings.Join(lines, ", ")
 }
 
 // tallied formats counts in a fixed order.

@@ -47,7 +47,8 @@ func (s *Store) lists(f storage.JobFilter, v storage.JobView) bool {
 	case f.Names != nil && !slices.Contains(f.Names, v.Name),
 		!strings.Contains(strings.ToLower(v.Name), lower) &&
 			!strings.Contains(strings.ToLower(v.Description), lower),
-		f.Group != "" && v.Group != f.Group, f.Source != "" && v.Source != f.Source,
+		f.Group != "" && v.Group != f.Group, f.Ungrouped && v.Group != "",
+		f.Source != "" && v.Source != f.Source,
 		f.After != "" && v.Name <= f.After, f.Before != "" && v.Name >= f.Before,
 		f.Paused != nil && *f.Paused != (len(v.Pauses) > 0):
 		return false
@@ -91,6 +92,29 @@ func (s *Store) Job(ctx context.Context, name string) (storage.JobView, error) {
 		}
 	}
 	return storage.JobView{}, fmt.Errorf("job %q: %w", name, storage.ErrNotFound)
+}
+
+// JobStates implements storage.Listings.
+func (s *Store) JobStates(ctx context.Context) ([]storage.JobState, error) {
+	all, err := s.Jobs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	states := make([]storage.JobState, len(all))
+	for i, v := range all {
+		states[i] = storage.JobState{Job: v.Name, Description: v.Description, Group: v.Group,
+			Source: v.Source, Paused: len(s.pausesOf(v)) > 0,
+			Waiting: s.lists(storage.JobFilter{State: jobs.Waiting}, v),
+			Running: s.lists(storage.JobFilter{State: jobs.Running}, v)}
+		if v.Last != nil {
+			states[i].Last = v.Last.State
+		}
+	}
+	return states, nil
 }
 
 // Groups implements storage.Listings.
