@@ -40,6 +40,7 @@ type history struct {
 	pauses   []storage.Pause
 	blocked  []storage.WaitSummary
 	quarters []storage.Quarter
+	ended    *storage.EndedRuns         // nil: those of runs
 	typical  map[string]storage.Typical // of jobs without an entry: computed from runs
 	restart  []storage.Restart
 	audit    []storage.Audited
@@ -426,6 +427,18 @@ func (h *history) WaitSummaries(_ context.Context, from,
 		}
 	}
 	return storage.MergeWaitSummaries(found), h.err
+}
+
+// EndedRuns returns ended, or counts the runs.
+func (h *history) EndedRuns(context.Context, int) (storage.EndedRuns, error) {
+	if h.ended != nil {
+		return *h.ended, h.err
+	}
+	byState := make(map[jobs.State]int)
+	for i := range h.runs {
+		byState[h.runs[i].State]++
+	}
+	return storage.NewEndedRuns(byState, false), h.err
 }
 
 func (h *history) Histogram(_ context.Context, from, until time.Time,

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// TestActiveRunOfAJob checks which run a row of the list shows: a running run comes before a waiting
-// one, and before newer runs that were skipped.
+// TestActiveRunOfAJob checks which run a row of the list shows: a running run comes before a
+// waiting one, and before newer runs that were skipped.
 func TestActiveRunOfAJob(t *testing.T) {
 	of := func(state jobs.State, age time.Duration) storage.Outcome {
 		o := storage.Outcome{State: state, ScheduledAt: noon.Add(-age)}

@@ -36,13 +36,16 @@ func grouped() Options {
 		h.jobs = append(h.jobs, view)
 		switch {
 		case j.state == jobs.Waiting:
-			h.runs = append(h.runs, waiting(30+i, j.name, time.Minute, "table:public/"+j.name, blocker()))
+			h.runs = append(h.runs, waiting(30+i, j.name, time.Minute, "table:public/"+j.name,
+				blocker()))
 		case j.state != "":
 			h.runs = append(h.runs,
 				done(30+i, j.name, "replica-1", time.Hour, time.Second, j.state))
 		}
 	}
-	slices.SortFunc(h.runs, func(a, b storage.Record) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	slices.SortFunc(h.runs, func(a, b storage.Record) int {
+		return b.CreatedAt.Compare(a.CreatedAt)
+	})
 	return options(h)
 }
 

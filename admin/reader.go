@@ -23,6 +23,7 @@ type reader struct {
 	suggester      *suggester
 	dependencies   *records.Cached[dependencies]
 	lists          *jobLister
+	counter        *runCounter
 	explain        func(ctx context.Context, job, at string) (explain.Explanation, error)
 }
 
@@ -46,6 +47,7 @@ func newReader(o Options) *reader {
 		explain:      explainer,
 	}
 	r.lists = newJobLister(r)
+	r.counter = &runCounter{r, newEndedRuns(o.Store)}
 	return r
 }
 

@@ -73,7 +73,7 @@ type runsView struct {
 	Sizes  []runLink // numbers of runs on a page
 	ByJob  []runLink // jobs of the listed runs, if these did not succeed
 	Known  suggestions
-	Total  string // runs that the filter selects, or "" if it is not known
+	Total  string // number of runs that the filter selects, or "" if it is not known
 	First  bool   // it is the first page
 	News   string // number of newer runs, which wait until the viewer asks for them; "": none
 
@@ -147,15 +147,14 @@ func (s runPages) runsPage(w http.ResponseWriter, r *http.Request) {
 			}
 			v.Spans = timeSpans(p, snap.Now, filter.From, filter.Until)
 			v.Tabs, v.Sizes = stateTabs(p, v.Filter.States), pageSizes(p, filter.Limit)
-			counts, err := s.reader.runCounts(ctx, filter, snap.Now)
+			counts, err := s.reader.counter.runCounts(ctx, filter, snap.Now)
 			if err != nil {
 				return v, err
 			}
 			if counts != nil {
 				counts.count(v.Tabs)
-				v.Total, v.Histogram = counts.of(filter.States), counts.histogram
-				n, _ := counts.number(filter.States)
-				v.TooMany = n > maxMatching
+				v.Total, v.Histogram = counts.total(filter.States), counts.histogram
+				v.TooMany = counts.tooMany(filter.States)
 			}
 			if v.Filter.Any() {
 				v.Matching = matchingQuery(p)

@@ -3,33 +3,46 @@ package admin
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/charts"
+	"github.com/holdfast-dev/holdfast/admin/internal/records"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// maxCounted is the longest time whose runs a page counts.
-const maxCounted = storage.MaxHistogram
+const (
+	// maxCounted is the longest time whose runs a page counts.
+	maxCounted = storage.MaxHistogram
+	// countedExactly is the number of runs up to which a list without a time has exact numbers.
+	countedExactly = 10_000
+	// exactLifetime is how long exact numbers are cached. Estimates are cached for longer, because
+	// they take longer.
+	exactLifetime = 5 * time.Second
+)
 
-// runCounts are the runs that were created within a time, by state.
+// runCounts are the runs of a list by state.
 type runCounts struct {
-	byState   map[jobs.State]int
-	atLeast   bool // there are more waiting or running runs
-	histogram *charts.Histogram
+	byState   map[jobs.State]int // nil: only all is known
+	all       int
+	atLeast   bool              // there are more waiting or running runs
+	about     bool              // the numbers of ended runs are estimated
+	histogram *charts.Histogram // nil: the list has no time
 }
 
-// countable returns the time whose runs the store has counted, if the list has no other filter than
-// time and states and shows its first page.
+// unfiltered reports whether the list has no other filter than time and states.
+func unfiltered(f storage.RunFilter) bool {
+	return f.Jobs() == "" && f.Group == "" && f.Replica == "" && f.Reason == "" && f.Error == "" &&
+		f.Resource == nil && f.Backfill == uuid.Nil
+}
+
+// countable returns the time whose runs the store has counted by quarters.
 func countable(f storage.RunFilter, now time.Time) (from, until time.Time, ok bool) {
-	if f.Jobs() != "" || f.Group != "" || f.Replica != "" || f.Reason != "" || f.Error != "" ||
-		f.Resource != nil || f.Backfill != uuid.Nil || f.Before != nil || f.After != nil ||
-		f.From.IsZero() {
+	if f.From.IsZero() {
 		return from, until, false
 	}
 	if from, until = f.From, f.Until; until.IsZero() {
@@ -40,15 +53,25 @@ func countable(f storage.RunFilter, now time.Time) (from, until time.Time, ok bo
 	return from.UTC(), until.UTC(), ok
 }
 
+// runCounter counts the runs of lists.
+type runCounter struct {
+	*reader
+	ended *records.Cached[storage.EndedRuns]
+}
+
 // runCounts counts the runs of the time of a list by state. It returns nil if that would take long.
-func (r *reader) runCounts(ctx context.Context, f storage.RunFilter,
-	now time.Time) (*runCounts, error) {
+func (r *runCounter) runCounts(ctx context.Context, f storage.RunFilter,
+	now time.Time) (c *runCounts, err error) {
 	from, until, ok := countable(f, now)
-	if !ok {
+	switch {
+	case !unfiltered(f):
 		return nil, nil
+	case ok:
+		c, err = r.countsOfTime(ctx, now, from, until)
+	case f.From.IsZero() && f.Until.IsZero():
+		c, err = r.countsOfAll(ctx, now)
 	}
-	h, err := r.Histogram(ctx, now, from, until)
-	if err != nil {
+	if err != nil || c == nil {
 		return nil, err
 	}
 	active, err := r.Runs(ctx, storage.RunFilter{States: []jobs.State{jobs.Waiting, jobs.Running},
@@ -56,45 +79,130 @@ func (r *reader) runCounts(ctx context.Context, f storage.RunFilter,
 	if err != nil {
 		return nil, err
 	}
-	c := &runCounts{byState: make(map[jobs.State]int), atLeast: len(active) == storage.MaxBatch,
+	c.atLeast = len(active) == storage.MaxBatch
+	c.all += len(active)
+	for _, run := range active {
+		if c.byState != nil {
+			c.byState[run.State]++
+		}
+	}
+	return c, nil
+}
+
+// countsOfTime counts the ended runs of some quarters of an hour.
+func (r *runCounter) countsOfTime(ctx context.Context, now, from,
+	until time.Time) (*runCounts, error) {
+	h, err := r.Histogram(ctx, now, from, until)
+	if err != nil {
+		return nil, err
+	}
+	c := &runCounts{byState: make(map[jobs.State]int),
 		histogram: charts.NewHistogram(h.Stored(), h.Part(), until, now)}
 	c.histogram.Title, c.histogram.Path = "Ended runs over time", ""
 	for _, q := range h.Quarters {
 		for state, n := range q.Runs {
 			c.byState[state] += n
+			c.all += n
 		}
-	}
-	for _, run := range active {
-		c.byState[run.State]++
 	}
 	return c, nil
 }
 
-// number returns the number of runs in one of the states, or in any if there are none. If atLeast
-// is true, there are more.
-func (c *runCounts) number(states []jobs.State) (runs int, atLeast bool) {
-	for state, n := range c.byState {
-		if len(states) == 0 || slices.Contains(states, state) {
-			runs += n
-			atLeast = atLeast || c.atLeast && !state.Final()
+// countsOfAll counts the ended runs of the history.
+func (r *runCounter) countsOfAll(ctx context.Context, now time.Time) (*runCounts, error) {
+	ended, err := r.ended.Get(ctx, now)
+	if err != nil {
+		return nil, fmt.Errorf("number of runs: %w", err)
+	}
+	c := &runCounts{all: ended.Runs, about: ended.Estimated}
+	if ended.ByState != nil {
+		c.byState = make(map[jobs.State]int)
+		for state, n := range ended.ByState {
+			c.byState[state] = n
 		}
 	}
-	return runs, atLeast
+	return c, nil
 }
 
-// of returns the number of runs in one of the states, or in any if there are none, in words.
-func (c *runCounts) of(states []jobs.State) string {
-	runs, atLeast := c.number(states)
-	if atLeast {
-		return fmt.Sprintf("%d+", runs)
+// newEndedRuns returns a cache of the number of ended runs. An estimate is asked for again only
+// after CacheLifetime.
+func newEndedRuns(store storage.Histograms) *records.Cached[storage.EndedRuns] {
+	var last storage.EndedRuns // Cached asks for one result at a time
+	var at time.Time
+	return records.NewCached(exactLifetime,
+		func(ctx context.Context, now time.Time) (storage.EndedRuns, error) {
+			age := now.Sub(at)
+			if last.Estimated && age >= 0 && age < records.CacheLifetime {
+				return last, nil
+			}
+			ended, err := store.EndedRuns(ctx, countedExactly)
+			if err == nil {
+				last, at = ended, now
+			}
+			return ended, err
+		})
+}
+
+// number returns the number of runs in one of the states, or in any if there are none. If atLeast
+// is true, there are more. If about is true, the number is estimated. It returns -1 if the number
+// is not known.
+func (c *runCounts) number(states []jobs.State) (runs int, atLeast, about bool) {
+	if len(states) == 0 {
+		return c.all, c.atLeast, c.about
 	}
-	return strconv.Itoa(runs)
+	if c.byState == nil {
+		return -1, false, false
+	}
+	for _, state := range states {
+		runs += c.byState[state]
+		atLeast = atLeast || c.atLeast && !state.Final()
+		about = about || c.about && state.Final()
+	}
+	return runs, atLeast, about
+}
+
+// brief returns the number of runs in one of the states for a tab, and its title. Both are "" if
+// the number is not known.
+func (c *runCounts) brief(states []jobs.State) (text, title string) {
+	switch runs, atLeast, about := c.number(states); {
+	case runs < 0:
+		return "", ""
+	case about && runs > 0:
+		return "~" + words.Brief(runs), "about " + words.About(runs)
+	case atLeast:
+		return fmt.Sprintf("%d+", runs), ""
+	default:
+		return strconv.Itoa(runs), ""
+	}
+}
+
+// total returns the number of runs in one of the states in words, or "" if it is not known.
+func (c *runCounts) total(states []jobs.State) string {
+	switch runs, atLeast, about := c.number(states); {
+	case runs < 0:
+		return ""
+	case about && runs > 0:
+		return "about " + words.About(runs) + " runs"
+	case atLeast:
+		return fmt.Sprintf("%d+ runs", runs)
+	default:
+		return words.Figure(runs, "run", "runs")
+	}
+}
+
+// tooMany reports whether there are certainly too many runs for an action on all of them.
+func (c *runCounts) tooMany(states []jobs.State) bool {
+	runs, _, about := c.number(states)
+	if about { // the action counts them
+		return runs > 2*maxMatching
+	}
+	return runs > maxMatching
 }
 
 // count adds the numbers of runs to the tabs.
 func (c *runCounts) count(links []runLink) {
 	for i, tab := range runTabs() {
-		links[i].Count = c.of(tab.states)
+		links[i].Count, links[i].Title = c.brief(tab.states)
 		if links[i].Count != "0" {
 			links[i].Class = tab.class
 		}

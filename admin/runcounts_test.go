@@ -1,11 +1,13 @@
 package admin
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -42,14 +44,113 @@ func TestTabsCountRuns(t *testing.T) {
 	if !strings.Contains(body, "511 runs, 2 on this page") {
 		t.Error("page lacks the total")
 	}
-	for _, path := range []string{"/runs", lastHour + "&job=merge-events",
+	for _, path := range []string{lastHour + "&job=merge-events",
 		lastHour + "&backfill=" + id(activeBackfill).String(),
-		"/runs?from=2026-03-14T02%3A07%3A00Z", "/runs?from=2026-02-01T00%3A00%3A00Z"} {
+		"/runs?from=2026-03-14T02%3A07%3A00Z", "/runs?from=2026-02-01T00%3A00%3A00Z",
+		"/runs?until=2026-03-14T02%3A00%3A00Z", "/runs?job=merge-events"} {
 		if body := get(t, handler, path).Body.String(); strings.Contains(body, `class="n `) ||
 			strings.Contains(body, "Ended runs over time") {
 			t.Errorf("%s has counts, want none: the store has not counted these runs", path)
 		}
 	}
+}
+
+// TestRunsWithoutATimeAreCounted checks the numbers of the whole history: exact ones, estimates,
+// and an estimate without states. Later pages have them too.
+func TestRunsWithoutATimeAreCounted(t *testing.T) {
+	long := map[jobs.State]int{jobs.Succeeded: 10_994_300, jobs.Failed: 1_204_000,
+		jobs.TimedOut: 700, jobs.Lost: 3}
+	for _, c := range []struct {
+		path  string
+		ended *storage.EndedRuns
+		has   []string
+	}{
+		{"/runs", nil, []string{`>All <span class="n ">2</span>`, "2 runs, 2 on this page",
+			`>Succeeded <span class="n ">1</span>`, `>Running <span class="n ">1</span>`}},
+		{"/runs?limit=1&before=" + id(1).String(), nil, []string{
+			`>All <span class="n ">2</span>`, "2 runs, 1 on this page"}},
+		{"/runs?state=running", nil, []string{"1 run, 1 on this page", "All that match (1 run):"}},
+		{"/runs", new(storage.NewEndedRuns(long, true)), []string{
+			`>All <span class="n " title="about 12.2 million">~12.2M</span>`,
+			`>Failed <span class="n bad" title="about 1.2 million">~1.2M</span>`,
+			`>Lost <span class="n bad" title="about 3">~3</span>`,
+			`>Missed <span class="n ">0</span>`, `>Running <span class="n ">1</span>`,
+			"About 12.2 million runs, 2 on this page"}},
+		{"/runs?state=running", new(storage.NewEndedRuns(long, true)), []string{
+			"1 run, 1 on this page"}},
+		{"/runs?state=failed,timed_out", new(storage.NewEndedRuns(long, true)), []string{
+			`>Failed <span class="n bad" title="about 1.2 million">`}},
+		{"/runs", &storage.EndedRuns{Runs: 10_400, Estimated: true}, []string{
+			`>All <span class="n " title="about 10,400">~10.4k</span>`,
+			"About 10,400 runs, 2 on this page"}},
+	} {
+		o := actionOptions(countedRuns())
+		o.Store.(*history).ended = c.ended
+		body := flat(get(t, newServer(t, o).Handler(), c.path).Body.String())
+		for _, want := range c.has {
+			if !strings.Contains(body, want) {
+				t.Errorf("%s with %+v lacks %s", c.path, c.ended, want)
+			}
+		}
+		if states := c.ended == nil || c.ended.ByState != nil; states != strings.Contains(body,
+			`>Failed <span class="n`) {
+			t.Errorf("%s with %+v: numbers of states, want them: %t", c.path, c.ended, states)
+		}
+		if strings.Contains(body, "Ended runs over time") {
+			t.Errorf("%s has a chart, want none without a time", c.path)
+		}
+	}
+}
+
+// TestTotalsOfferTheActionOnAllThatMatch does so up to 1,000 runs. Beyond an estimate of 2,000 the
+// list says that there are too many.
+func TestTotalsOfferTheActionOnAllThatMatch(t *testing.T) {
+	for failed, want := range map[int]string{
+		900: "All that match (about 900 runs):", 1500: "All that match (about 1500 runs):",
+		2500: "More than 1000 runs match.",
+	} {
+		o := actionOptions(countedRuns())
+		h := o.Store.(*history)
+		h.runs[1].State = jobs.Failed
+		h.ended = new(storage.NewEndedRuns(map[jobs.State]int{jobs.Failed: failed}, true))
+		body := flat(get(t, newServer(t, o).Handler(), "/runs?state=failed").Body.String())
+		if !strings.Contains(body, want) {
+			t.Errorf("with %d failed runs the list lacks %q", failed, want)
+		}
+	}
+}
+
+// endedCounter counts the queries of the number of ended runs.
+type endedCounter struct {
+	storage.Histograms
+	result  storage.EndedRuns
+	queries int
+}
+
+func (e *endedCounter) EndedRuns(context.Context, int) (storage.EndedRuns, error) {
+	e.queries++
+	return e.result, nil
+}
+
+// TestEstimatesAreCachedForLonger asks for the numbers every second for a minute.
+func TestEstimatesAreCachedForLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for estimated, most := range map[bool]int{false: 30, true: 5} {
+			store := &endedCounter{result: storage.EndedRuns{Runs: 7, Estimated: estimated}}
+			cached := newEndedRuns(store)
+			for i := range 60 {
+				got, err := cached.Get(t.Context(), noon.Add(time.Duration(i)*time.Second))
+				if err != nil || got.Runs != 7 {
+					t.Fatalf("got %+v, %v", got, err)
+				}
+				synctest.Wait() // for a query in the background
+			}
+			if store.queries < most/2 || store.queries > most {
+				t.Errorf("estimated %t: %d queries in a minute, want about %d", estimated,
+					store.queries, most)
+			}
+		}
+	})
 }
 
 // TestColumnsLeadToTheirRuns checks the charts of a week and of a month, whose columns are several

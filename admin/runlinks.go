@@ -22,6 +22,7 @@ type runLink struct {
 	Name  string
 	Path  string
 	Count string // number of runs, or "" if it is not known
+	Title string // of the number, or ""
 	Class string // of the count
 	Here  bool   // the list has this filter
 	Night bool   // the script fits it to the night of the viewer
@@ -79,8 +80,8 @@ func timeSpans(p param.Set, now, from, until time.Time) []runLink {
 	for _, span := range []struct {
 		name   string
 		length time.Duration
-	}{{"Last hour", time.Hour}, {"24 h", 24 * time.Hour}, {"7 days", 7 * 24 * time.Hour},
-		{"30 days", 30 * 24 * time.Hour}} {
+	}{{"Last hour", time.Hour}, {"6 h", 6 * time.Hour}, {"24 h", 24 * time.Hour},
+		{"7 days", 7 * 24 * time.Hour}, {"30 days", 30 * 24 * time.Hour}} {
 		// the beginning of a quarter of an hour, because runs are counted by quarters
 		begin := storage.QuarterOf(now.Add(-span.length))
 		// a page that has been open for a while still shows about this range
@@ -92,7 +93,7 @@ func timeSpans(p param.Set, now, from, until time.Time) []runLink {
 	const evening, morning = -4 * time.Hour, 6 * time.Hour // from midnight
 	midnight := now.UTC().Truncate(24 * time.Hour)
 	begin, end := midnight.Add(evening), midnight.Add(morning)
-	return slices.Insert(links, 2, runLink{Name: "Last night, 20:00 to 06:00", Night: true,
+	return slices.Insert(links, 4, runLink{Name: "Last night, 20:00 to 06:00", Night: true,
 		Path: runsAt(p, "from", begin.Format(time.RFC3339), "until", end.Format(time.RFC3339)),
 		Here: from.Equal(begin) && until.Equal(end)})
 }

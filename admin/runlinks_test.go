@@ -44,8 +44,9 @@ func TestTimeSpans(t *testing.T) {
 	all, here := namesOfLinks(timeSpans(p, now, time.Time{}, time.Time{}))
 	want := []string{"All /runs?state=lost",
 		"Last hour /runs?from=2026-03-17T01%3A30%3A00Z&state=lost",
-		"Last night, 20:00 to 06:00 /runs?from=2026-03-16T20%3A00%3A00Z&state=lost&until=2026-03-17T06%3A00%3A00Z",
+		"6 h /runs?from=2026-03-16T20%3A30%3A00Z&state=lost",
 		"24 h /runs?from=2026-03-16T02%3A30%3A00Z&state=lost",
+		"Last night, 20:00 to 06:00 /runs?from=2026-03-16T20%3A00%3A00Z&state=lost&until=2026-03-17T06%3A00%3A00Z",
 		"7 days /runs?from=2026-03-10T02%3A30%3A00Z&state=lost",
 		"30 days /runs?from=2026-02-15T02%3A30%3A00Z&state=lost"}
 	if !slices.Equal(all, want) || !slices.Equal(here, []string{"All"}) {

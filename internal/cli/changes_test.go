@@ -14,7 +14,7 @@ import (
 // asks the replica of a run for its output.
 var reads = []string{"Audit", "AuditChain", "AuditLinks", "Backfill", "BackfillTaken",
 	"Backfills", "Close", "ClusterID", "ControlState",
-	"Drift", "EndCounts", "Firing", "FiringRuns", "Generations", "Groups", "Histogram", "Job",
+	"Drift", "EndCounts", "EndedRuns", "Firing", "FiringRuns", "Generations", "Groups", "Histogram", "Job",
 	"JobEndCounts", "JobStates",
 	"JobRequests", "Jobs", "ListJobs", "Listen", "LiveSessions", "Locks", "Marks", "Now",
 	"OpenBackfills", "OpenFirings", "Outcomes", "Pauses", "PreviousSuccess", "Replicas", "Resources",

@@ -325,6 +325,11 @@ func (s *store) Histogram(ctx context.Context, from time.Time, until time.Time,
 	return s.inner.Histogram(ctx, from, until, part)
 }
 
+func (s *store) EndedRuns(ctx context.Context, exactly int) (_ storage.EndedRuns, err error) {
+	defer s.timed("ended_runs", time.Now(), &err)
+	return s.inner.EndedRuns(ctx, exactly)
+}
+
 func (s *store) Cancel(ctx context.Context, a storage.Action, run uuid.UUID) (
 	_ storage.Record, err error) {
 	defer s.timed("cancel", time.Now(), &err)

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -20,6 +21,24 @@ SELECT $1::timestamptz + floor(date_part('epoch', quarter - $1::timestamptz) / $
     UNION ALL
     SELECT * FROM holdfast.tally_changes WHERE quarter >= $1 AND quarter < $2) t
 GROUP BY part, state, delay HAVING sum(runs) <> 0`
+
+	// countNewest reads the newest runs. The oldest ones may lie behind many deleted rows.
+	countNewest = `
+SELECT state, count(*) FROM (SELECT state FROM holdfast.runs WHERE ` + byCreation + `
+    ORDER BY created_at DESC, id DESC LIMIT $1) r GROUP BY state`
+
+	sumTallies = `
+SELECT state, sum(runs)::bigint FROM (
+    SELECT state, runs FROM holdfast.tallies
+    UNION ALL
+    SELECT state, runs FROM holdfast.tally_changes) t GROUP BY state`
+
+	// estimateRuns is how the planner estimates the rows of a table: those of a page at the last
+	// VACUUM or ANALYZE, by the current pages. -1: it does not know.
+	estimateRuns = `
+SELECT CASE WHEN reltuples >= 0 AND relpages > 0 THEN (reltuples / relpages
+    * (pg_relation_size(oid) / current_setting('block_size')::int))::bigint ELSE -1 END
+FROM pg_class WHERE oid = 'holdfast.runs'::regclass`
 
 	// foldTallies moves rows from tally_changes to the tallies, at most every 30 s in a cluster. It
 	// also reads deleted rows until autovacuum removes them, which a long transaction prevents. So
@@ -72,4 +91,43 @@ func (s *Store) Histogram(ctx context.Context, from, until time.Time,
 	}
 	parts, err := pgx.CollectRows(rows, pgx.RowToStructByPos[storage.Tally])
 	return storage.MergeTallies(parts), wrap("read tallies", err)
+}
+
+// EndedRuns implements storage.Histograms. The tallies also count runs of triggers that were pruned
+// before the others. If the planner expects much fewer runs in the table, the tallies are not used.
+func (s *Store) EndedRuns(ctx context.Context, exactly int) (storage.EndedRuns, error) {
+	newest, all, err := s.runsByState(ctx, countNewest, exactly+1)
+	if err != nil || all <= exactly {
+		return storage.NewEndedRuns(newest, false), wrap("count runs", err)
+	}
+	tallied, all, err := s.runsByState(ctx, sumTallies)
+	if err != nil {
+		return storage.EndedRuns{}, wrap("count runs", err)
+	}
+	var planned int
+	if err := s.views.QueryRow(ctx, estimateRuns).Scan(&planned); err != nil {
+		return storage.EndedRuns{}, wrap("estimate runs", err)
+	}
+	if planned >= 0 && planned < all/2 {
+		return storage.EndedRuns{Runs: max(planned, exactly), Estimated: true}, nil
+	}
+	return storage.NewEndedRuns(tallied, true), nil
+}
+
+// runsByState returns the result of a query for numbers of runs by state, and their sum.
+func (s *Store) runsByState(ctx context.Context, query string,
+	args ...any) (byState map[jobs.State]int, all int, err error) {
+	rows, err := s.views.Query(ctx, query, args...)
+	if err != nil {
+		return nil, 0, err
+	}
+	byState = make(map[jobs.State]int)
+	var state jobs.State
+	var runs int
+	_, err = pgx.ForEachRow(rows, []any{&state, &runs}, func() error {
+		byState[state] += runs
+		all += runs
+		return nil
+	})
+	return byState, all, err
 }

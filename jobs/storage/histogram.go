@@ -17,6 +17,31 @@ type Histograms interface {
 	//
 	// A run counts in the quarter in which it was created, as soon as its end is committed.
 	Histogram(ctx context.Context, from, until time.Time, part time.Duration) ([]Quarter, error)
+	// EndedRuns counts the ended runs of the history. It is exact if the history has at most
+	// exactly runs. Otherwise it is an estimate, which reads no runs.
+	EndedRuns(ctx context.Context, exactly int) (EndedRuns, error)
+}
+
+// EndedRuns is the number of ended runs in the history.
+type EndedRuns struct {
+	Runs int
+	// ByState has the numbers by final state, without zeros. It is nil if the states are not known.
+	ByState map[jobs.State]int
+	// Estimated says that the history may have more or fewer runs, because pruning does not keep
+	// all runs for the same time.
+	Estimated bool
+}
+
+// NewEndedRuns adds up numbers of runs by state. It ignores waiting and running runs.
+func NewEndedRuns(byState map[jobs.State]int, estimated bool) EndedRuns {
+	e := EndedRuns{ByState: make(map[jobs.State]int), Estimated: estimated}
+	for state, n := range byState {
+		if n > 0 && state.Final() {
+			e.ByState[state] = n
+			e.Runs += n
+		}
+	}
+	return e
 }
 
 // QuarterLength is the length of a quarter. Quarters begin at :00, :15, :30 and :45 in UTC.

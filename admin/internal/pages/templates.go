@@ -43,6 +43,7 @@ func NewTemplates() (*Templates, error) {
 		"ended":          records.Ended,
 		"facts":          words.Facts,
 		"figure":         words.Figure,
+		"title":          words.Title,
 		"lasted":         records.Lasted,
 		"attemptLasted":  records.AttemptLasted,
 		"waitedFor":      records.WaitedFor,

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,6 +44,48 @@ func Figure(n int, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
+}
+
+// About writes a large number with three significant digits: 12,300 or 11 million.
+func About(n int) string {
+	n = roundedTo3(n)
+	switch {
+	case n >= 1e9:
+		return trimmed(n, 1e9) + " billion"
+	case n >= 1e6:
+		return trimmed(n, 1e6) + " million"
+	case n >= 1e4:
+		return fmt.Sprintf("%d,%03d", n/1000, n%1000)
+	}
+	return fmt.Sprint(n)
+}
+
+// Brief is About in few letters: 12.3k or 11M.
+func Brief(n int) string {
+	n = roundedTo3(n)
+	switch {
+	case n >= 1e9:
+		return trimmed(n, 1e9) + "B"
+	case n >= 1e6:
+		return trimmed(n, 1e6) + "M"
+	case n >= 1e4:
+		return trimmed(n, 1e3) + "k"
+	}
+	return fmt.Sprint(n)
+}
+
+// roundedTo3 rounds a number to three significant digits.
+func roundedTo3(n int) int {
+	unit := 1
+	for n/unit >= 1000 {
+		unit *= 10
+	}
+	return (n + unit/2) / unit * unit
+}
+
+// trimmed writes a number in units, without zeros at the end of the fraction.
+func trimmed(n int, unit float64) string {
+	return strconv.FormatFloat(float64(n)/unit, 'f', -1, 64)
 }
 
 // Title capitalizes a text of this package.

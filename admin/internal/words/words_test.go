@@ -80,3 +80,17 @@ func TestReadable(t *testing.T) {
 		}
 	}
 }
+
+// TestAbout rounds numbers to three digits.
+func TestAbout(t *testing.T) {
+	for n, want := range map[int][2]string{
+		0: {"0", "0"}, 999: {"999", "999"}, 1234: {"1230", "1230"}, 9996: {"10,000", "10k"},
+		12_345: {"12,300", "12.3k"}, 100_049: {"100,000", "100k"}, 999_600: {"1 million", "1M"},
+		1_234_567: {"1.23 million", "1.23M"}, 11_000_300: {"11 million", "11M"},
+		987_654_321: {"988 million", "988M"}, 12_345_678_900: {"12.3 billion", "12.3B"},
+	} {
+		if got := [2]string{About(n), Brief(n)}; got != want {
+			t.Errorf("%d is %q, want %q", n, got, want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package jobstest
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"time"
@@ -170,6 +171,31 @@ var histogramRules = []rule{
 			}
 		}
 	}},
+	{"ended runs are counted exactly in a short history, and by tallies in a long one",
+		func(c *check) {
+			none, err := c.Store.EndedRuns(c.ctx, 10)
+			c.must(err)
+			equal(c, "of no runs", fmt.Sprint(none), "{0 map[] false}")
+			c.pastRuns(4)
+			s := c.session("one")
+			failed := request("b", 1)
+			c.finished(failed, c.granted(s, failed), jobs.Failed)
+			c.granted(s, request("b", 2))
+			c.note(s, noteOf(request("c", 1, table("s/t")), jobs.Waiting, reasons.LockHeld))
+			c.note(s, noteOf(request("c", 2), jobs.Skipped, reasons.LockHeld))
+			// two of the eight runs are active
+			for exactly, estimated := range map[int]bool{1000: false, 8: false, 7: true, 0: true} {
+				ended, err := c.Store.EndedRuns(c.ctx, exactly)
+				c.must(err)
+				equal(c, fmt.Sprintf("exactly %d", exactly), fmt.Sprint(ended),
+					fmt.Sprintf("{6 map[failed:1 skipped:1 succeeded:4] %t}", estimated))
+			}
+			c.sweep() // moves the changes of tallies
+			ended, err := c.Store.EndedRuns(c.ctx, 0)
+			c.must(err)
+			equal(c, "after a sweep", fmt.Sprint(ended),
+				"{6 map[failed:1 skipped:1 succeeded:4] true}")
+		}},
 	{"a histogram is limited to a time span and pruned", func(c *check) {
 		c.pastRuns(3)
 		quarters := c.sameHistogram()

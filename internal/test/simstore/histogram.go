@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -43,4 +44,23 @@ func (s *Store) Histogram(ctx context.Context, from, until time.Time,
 		}
 	}
 	return storage.MergeTallies(parts), nil
+}
+
+// EndedRuns implements storage.Histograms.
+func (s *Store) EndedRuns(ctx context.Context, exactly int) (storage.EndedRuns, error) {
+	if err := s.enter(ctx); err != nil {
+		return storage.EndedRuns{}, err
+	}
+	defer s.mu.Unlock()
+	byState := make(map[jobs.State]int)
+	if len(s.runs) <= exactly {
+		for _, r := range s.runs {
+			byState[r.State]++
+		}
+		return storage.NewEndedRuns(byState, false), nil
+	}
+	for t, runs := range s.tallies {
+		byState[t.State] += runs
+	}
+	return storage.NewEndedRuns(byState, true), nil
 }
