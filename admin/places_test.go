@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -62,6 +63,70 @@ func TestNewRunsWait(t *testing.T) {
 	page := "/runs?limit=2&before=" + h.runs[len(h.runs)-4].ID.String()
 	if body := get(t, handler, page).Body.String(); strings.Contains(body, "hx-vals") {
 		t.Error("a later page, to which no new runs come, names a newest run")
+	}
+}
+
+// TestNewRunsWaitOnPagesAfterARun updates pages that begin after an older run. New runs must wait
+// while the page is not full. To a full page no new runs come, and it links the page with them.
+func TestNewRunsWaitOnPagesAfterARun(t *testing.T) {
+	for _, filter := range []string{"", "&job=merge-events", "&state=running"} {
+		o := contention()
+		h := o.Store.(*history)
+		handler := newServer(t, o).Handler()
+		page := "/runs?after=" + h.runs[len(h.runs)-1].ID.String() + filter
+		body := get(t, handler, page).Body.String()
+		newest := regexp.MustCompile(`hx-vals='\{"newest": "([^"]*)"`).FindStringSubmatch(body)
+		if newest == nil {
+			t.Fatalf("%s does not name its newest run to its updates", page)
+		}
+		rows := strings.Count(body, `data-key="run-`)
+		for n := range 2 {
+			h.runs = slices.Insert(h.runs, 0, running(6000+n, "merge-events", "replica-1", 0))
+		}
+		body = flat(get(t, handler, page+"&newest="+newest[1]).Body.String())
+		if got := strings.Count(body, `data-key="run-`); got != rows ||
+			!strings.Contains(body, "2 new runs. <a") {
+			t.Errorf("%s: an update lists %d runs, want %d and 2 new ones", page, got, rows)
+		}
+		body = flat(get(t, handler, page).Body.String())
+		if got := strings.Count(body, `data-key="run-`); got != rows+2 ||
+			strings.Contains(body, "new runs") {
+			t.Errorf("%s: without newest the page lists %d runs, want %d", page, got, rows+2)
+		}
+		full := page + "&limit=1&newest=" + newest[1]
+		body = flat(get(t, handler, full).Body.String())
+		if strings.Contains(body, "new run") || !strings.Contains(body, `rel="prev"`) {
+			t.Errorf("%s: a full page has new runs, or no link to them", full)
+		}
+	}
+}
+
+// TestPagesAfterARunKeepTheirPlaces starts a run while such a page is open. It must wait for the
+// viewer, and the rows must stay.
+func TestPagesAfterARunKeepTheirPlaces(t *testing.T) {
+	t.Parallel()
+	window := tab(t)
+	site := changingSite(t, window, contention())
+	visit(t, window, screens()[2], site.url+"/runs?after="+site.runs[len(site.runs)-1].ID.String())
+	evaluate[bool](t, window, `(() => {
+		window.before = [...document.querySelectorAll("tr[data-key^=run-]")];
+		window.tops = before.map((e) => e.getBoundingClientRect().top);
+		window.height = document.body.scrollHeight;
+		return true;
+	})()`)
+	site.change(func() {
+		site.runs = slices.Insert(site.runs, 0, running(77, "merge-events", "replica-3", 0))
+	})
+	until(t, window, `document.querySelector(".low").textContent.includes("1 new run.")`)
+	if !evaluate[bool](t, window, `document.body.scrollHeight === height &&
+		document.querySelectorAll("tr[data-key^=run-]").length === before.length &&
+		before.every((e, i) => e.isConnected && e.getBoundingClientRect().top === tops[i])`) {
+		t.Error("a new run moves the rows")
+	}
+	follow(t, window, ".low a")
+	if !evaluate[bool](t, window,
+		`document.querySelector("tr[data-key=run-`+id(77).String()+`]") !== null`) {
+		t.Error("the link does not show the new run")
 	}
 }
 

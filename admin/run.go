@@ -74,7 +74,7 @@ type runsView struct {
 	ByJob  []runLink // jobs of the listed runs, if these did not succeed
 	Known  suggestions
 	Total  string // number of runs that the filter selects, or "" if it is not known
-	First  bool   // it is the first page
+	Older  bool   // the page ends before a run, so it gets no new runs
 	News   string // number of newer runs, which wait until the viewer asks for them; "": none
 
 	Histogram *charts.Histogram // nil if the numbers are not known
@@ -160,8 +160,7 @@ func (s runPages) runsPage(w http.ResponseWriter, r *http.Request) {
 				v.Matching = matchingQuery(p)
 			}
 			v.Chips = filterChips(p, v.Filter, v.Tabs)
-			v.First = filter.Before == nil && filter.After == nil
-			if v.First {
+			if v.Older = filter.Before != nil; !v.Older && filter.After == nil {
 				if v.News, err = s.reader.keepTo(ctx, &filter, newest); err != nil {
 					return v, err
 				}
@@ -174,6 +173,9 @@ func (s runPages) runsPage(w http.ResponseWriter, r *http.Request) {
 				return v, err
 			}
 			runs, on, back := param.Trim(runs, limit, filter.Before != nil, filter.After != nil)
+			if filter.Before == nil && filter.After != nil {
+				runs, v.News = holdBack(runs, newest)
+			}
 			v.ByJob = jobCounts(p, v.Filter, runs)
 			if v.Runs = runs; len(runs) > 0 {
 				v.Pager = p.Pager(r.URL.EscapedPath(), runCursors(), runs[0].ID.String(),
@@ -186,7 +188,7 @@ func (s runPages) runsPage(w http.ResponseWriter, r *http.Request) {
 			if !maySuggest(r.Context()) {
 				v.Known = suggestions{}
 			}
-			if v.First {
+			if !v.Older {
 				f.Newest = newestOf(newest, v.Runs)
 			}
 		},

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -33,6 +34,23 @@ func (r *reader) keepTo(ctx context.Context, f *storage.RunFilter,
 	default:
 		return strconv.Itoa(n), nil
 	}
+}
+
+// holdBack removes the runs from a page that are newer than the newest one that it showed before,
+// and returns their number, or "" if there are none. A zero time removes nothing. It is for pages
+// that begin after an older run: only while such a page is not full, new runs belong to it.
+func holdBack(runs []storage.Record, newest time.Time) (kept []storage.Record, news string) {
+	if newest.IsZero() {
+		return runs, ""
+	}
+	n := slices.IndexFunc(runs, func(r storage.Record) bool { return !r.CreatedAt.After(newest) })
+	if n < 0 {
+		n = len(runs)
+	}
+	if n == 0 {
+		return runs, ""
+	}
+	return runs[n:], strconv.Itoa(n)
 }
 
 // newestOf returns the time to which the updates of a page of runs keep: that of the request, or
