@@ -355,6 +355,26 @@ func (h *history) JobEndCounts(_ context.Context, job string,
 	return all, h.err
 }
 
+func (h *history) CountRuns(_ context.Context, parts []storage.JobPart,
+	most int) ([]storage.JobPartCount, error) {
+	counts := make([]storage.JobPartCount, len(parts))
+	for i := range h.runs {
+		r := &h.runs[i]
+		for k, p := range parts {
+			if r.Job != p.Job || r.CreatedAt.Before(p.From) || !r.CreatedAt.Before(p.Until) {
+				continue
+			}
+			if counts[k].Runs++; r.State.Final() && r.State != jobs.Succeeded {
+				counts[k].Add(r.State, 1, r.ScheduledAt)
+			}
+		}
+	}
+	for k := range counts {
+		counts[k].Bound(most)
+	}
+	return counts, h.err
+}
+
 func (h *history) FiringRuns(_ context.Context, f storage.Firing) ([]storage.Record, error) {
 	var chain []storage.Record
 	for _, r := range h.runs {

@@ -68,7 +68,7 @@ const withoutEdge = `(() => {
 		style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 1 && seen(style.outlineColor);
 	for (const e of document.querySelectorAll(".badge, .cell, .tile, .note, .overall, button, .button, input:not([type=hidden]), select, textarea, .chip, .panel, .meter, .progress, .because li")) {
 		const style = e.matches(".because li") ? getComputedStyle(e, "::before") : getComputedStyle(e);
-		if (shown(e) && !edge(style) && !e.matches(".seg *, [type=checkbox], [type=radio], .cell.unknown")) note(e, "no edge");
+		if (shown(e) && !edge(style) && !e.matches(".seg *, [type=checkbox], [type=radio]")) note(e, "no edge");
 	}
 	for (const e of document.querySelectorAll(":is(.nav, .tabs, .attempts) [aria-current], :is(.seg, .chips) :is([aria-current], [aria-pressed=true])")) {
 		if (!shown(e)) continue;

@@ -212,9 +212,11 @@ func pageStates() []galleryState {
 
 		{name: "grid", options: night(), path: "/grid", has: []string{
 			"a column is 30 min", `class="cell skipped"`, `class="cell running"`, "6 of 13",
-			"The page reads the newest 197 runs of each job."}},
+			"the newest 197 runs are in the columns"}},
 		{name: "grid-week", options: night(), path: "/grid?span=7d&group=",
 			has: []string{"a column is 4 h"}},
+		{name: "grid-month", options: night(), path: "/grid?span=30d",
+			has: []string{"a column is 1 d", ">30 days</a>"}},
 		{name: "grid-earlier", options: night(), path: "/grid?until=2026-03-14T02:00&span=6h",
 			has: []string{">Later</a>", "a column is 15 min"}},
 		{name: "grid-empty", options: empty(), path: "/grid", has: []string{"No jobs yet."}},

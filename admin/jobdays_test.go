@@ -11,7 +11,7 @@ import (
 )
 
 // TestCalendarOfReadRuns counts runs by the days of the job's zone. 23:30 UTC is on the next day in
-// Berlin. If the bound is reached, the oldest day is not counted completely.
+// Berlin. If the bound is reached, the store counts the oldest day and the days before.
 func TestCalendarOfReadRuns(t *testing.T) {
 	view := job("a", "30 * * * *")
 	outcomes := []storage.Outcome{
@@ -19,13 +19,31 @@ func TestCalendarOfReadRuns(t *testing.T) {
 		{ScheduledAt: time.Date(2026, 3, 12, 23, 30, 0, 0, time.UTC), State: jobs.Failed},
 		{ScheduledAt: time.Date(2026, 3, 12, 22, 30, 0, 0, time.UTC), State: jobs.Succeeded},
 	}
+	h := &history{now: noon}
+	add := func(day, n int, state jobs.State) {
+		for range n {
+			at := time.Date(2026, 3, day, 10, 0, len(h.runs)%60, 0, time.UTC)
+			h.runs = append(h.runs, storage.Record{ID: id(len(h.runs)), Job: "a", State: state,
+				ScheduledAt: at, CreatedAt: at.Add(time.Second)})
+		}
+	}
+	add(12, 40, jobs.Succeeded)
+	add(12, 1, jobs.Running)
+	add(11, 3, jobs.Skipped)
+	add(11, 30, jobs.Succeeded)
+	add(10, maxOfDay+1, jobs.Succeeded)
+	add(10, 2, jobs.TimedOut)
+	r := newReader(options(h))
 	for bound, want := range map[int]string{
-		2000: "11 unknown , 12 good 1, 13 bad ×1, 14 none ",
-		3:    "11 unknown , 12 unknown 1+, 13 bad ×1, 14 none ",
+		2000: "9 unknown , 10 unknown , 11 unknown , 12 good 1, 13 bad ×1, 14 none ",
+		3:    "9 unknown , 10 bad ×2+, 11 warn many –\u00a03, 12 good 40, 13 bad ×1, 14 none ",
 	} {
-		c := calendarOf(view, outcomes, bound, noon)
+		c, err := r.days.calendar(t.Context(), view, outcomes, bound, noon)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var got []string
-		for _, day := range c.Weeks[len(c.Weeks)-1][2:6] {
+		for _, day := range c.Weeks[len(c.Weeks)-1][:6] {
 			got = append(got, day.Name+" "+day.Class+" "+day.Mark)
 		}
 		if text := strings.Join(got, ", "); text != want || c.Zone != "Europe/Berlin" {
@@ -33,7 +51,8 @@ func TestCalendarOfReadRuns(t *testing.T) {
 		}
 	}
 	view.Zone = "Moon/Base"
-	if c := calendarOf(view, outcomes, 2000, noon); c.Zone != "UTC" {
+	if c, err := r.days.calendar(t.Context(), view, outcomes, 2000, noon); err != nil ||
+		c.Zone != "UTC" {
 		t.Errorf("the zone is %s, want UTC", c.Zone)
 	}
 }

@@ -119,7 +119,9 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 	read := outcomes[name]
 	d.Job = newJob(view, read[:min(len(read), shownOutcomes)])
 	if len(read) > 0 {
-		d.Calendar = calendarOf(view, read, calendarRuns, now)
+		if d.Calendar, err = r.days.calendar(ctx, view, read, calendarRuns, now); err != nil {
+			return d, err
+		}
 	}
 	if err = r.addDefinition(ctx, now, view, &d); err != nil {
 		return d, err

@@ -55,7 +55,7 @@ func TestWrongParametersAreNamed(t *testing.T) {
 		"/api/v1/agenda?span=1y":                                    `span is "1y", expected one of 1h, 6h, 24h, 7d`,
 		"/api/v1/agenda?conflicts=no":                               `conflicts is "no", expected one of yes`,
 		"/api/v1/agenda?skip=x":                                     `skip is "x", expected a number`,
-		"/api/v1/grid?span=1h":                                      `span is "1h", expected one of 6h, 24h, 7d`,
+		"/api/v1/grid?span=1h":                                      `span is "1h", expected one of 6h, 24h, 7d, 30d`,
 		"/api/v1/grid?until=soon":                                   `until is "soon", expected a timestamp`,
 		"/api/v1/grid?limit=1":                                      `parameter "limit" is unknown, expected some of span, until, text,`,
 		"/api/v1/runs/x":                                            `id is "x", expected a run's id, a UUID`,

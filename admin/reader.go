@@ -24,6 +24,7 @@ type reader struct {
 	dependencies   *records.Cached[dependencies]
 	lists          *jobLister
 	counter        *runCounter
+	days           *dayCounter
 	explain        func(ctx context.Context, job, at string) (explain.Explanation, error)
 }
 
@@ -48,6 +49,7 @@ func newReader(o Options) *reader {
 	}
 	r.lists = newJobLister(r)
 	r.counter = &runCounter{r, newEndedRuns(o.Store)}
+	r.days = newDayCounter(r)
 	return r
 }
 

@@ -302,6 +302,12 @@ func (s *store) JobEndCounts(ctx context.Context, job string, since time.Time) (
 	return s.inner.JobEndCounts(ctx, job, since)
 }
 
+func (s *store) CountRuns(ctx context.Context, parts []storage.JobPart, most int) (
+	_ []storage.JobPartCount, err error) {
+	defer s.timed("count_runs", time.Now(), &err)
+	return s.inner.CountRuns(ctx, parts, most)
+}
+
 func (s *store) FiringRuns(ctx context.Context, f storage.Firing) (_ []storage.Record, err error) {
 	defer s.timed("firing_runs", time.Now(), &err)
 	return s.inner.FiringRuns(ctx, f)

@@ -89,6 +89,23 @@ SELECT job, state, reason, created_at FROM holdfast.runs WHERE job = $1 AND crea
 SELECT job, state, reason, count(*), max(created_at) FROM (%s) r
     WHERE state NOT IN ('waiting', 'running') GROUP BY job, state, reason`
 
+	// countRuns counts runs by entries of runs_job. It reads those that did not succeed.
+	countRuns = `
+SELECT p.n - 1, a.runs, coalesce(u.state, ''), coalesce(u.runs, 0), u.last
+FROM unnest($1::text[], $2::timestamptz[], $3::timestamptz[])
+    WITH ORDINALITY AS p (job, since, until, n)
+CROSS JOIN LATERAL (
+    SELECT count(*) AS runs FROM (
+        SELECT FROM holdfast.runs r WHERE r.job = p.job COLLATE "C" AND r.created_at >= p.since
+            AND r.created_at < p.until AND r.` + byCreation + ` LIMIT $4) r) a
+LEFT JOIN LATERAL (
+    SELECT r.state, count(*) AS runs, max(r.scheduled_at) AS last FROM (
+        SELECT r.unsuccessful_state AS state, r.scheduled_at FROM holdfast.runs r
+        WHERE r.job = p.job COLLATE "C" AND r.unsuccessful_state IS NOT NULL
+            AND r.created_at >= p.since AND r.created_at < p.until
+        ORDER BY r.created_at DESC, r.id DESC LIMIT $5) r GROUP BY r.state) u ON a.runs > 0
+ORDER BY p.n`
+
 	runsOfFiring = `SELECT` + recordColumns + `, '', NULL::text FROM holdfast.runs r
 		WHERE r.job = $1 AND r.scheduled_at = $2 AND r.key = '' ORDER BY r.recovery`
 	runsOfKey = `SELECT` + recordColumns + `, '', NULL::text FROM holdfast.runs r
@@ -382,6 +399,36 @@ func (s *Store) endCounts(ctx context.Context, of string, args ...any) ([]storag
 			return t, err
 		})
 	return endCounts, wrap("count runs", err)
+}
+
+// CountRuns implements storage.Listings.
+func (s *Store) CountRuns(ctx context.Context, parts []storage.JobPart,
+	most int) ([]storage.JobPartCount, error) {
+	names, since, until := make([]string, len(parts)), make([]time.Time, len(parts)),
+		make([]time.Time, len(parts))
+	for i, p := range parts {
+		names[i], since[i], until[i] = p.Job, p.From, p.Until
+	}
+	unsuccessful := min(most, storage.MaxUnsuccessful)
+	rows, err := s.views.Query(ctx, countRuns, names, since, until, most+1, unsuccessful+1)
+	if err != nil {
+		return nil, wrap("count runs by time", err)
+	}
+	counts := make([]storage.JobPartCount, len(parts))
+	var i, all, runs int
+	var state jobs.State
+	var last *time.Time
+	_, err = pgx.ForEachRow(rows, []any{&i, &all, &state, &runs, &last}, func() error {
+		counts[i].Runs = all
+		if last != nil {
+			counts[i].Add(state, runs, last.UTC())
+		}
+		return nil
+	})
+	for i := range counts {
+		counts[i].Bound(most)
+	}
+	return counts, wrap("count runs by time", err)
 }
 
 // FiringRuns implements storage.Listings.

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"fmt"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -121,5 +122,79 @@ FROM generate_series(1, 20000) n, LATERAL (SELECT now() + n * interval '1 second
 				t.Errorf("%d runs by %+v, %v, want a page of 20", len(found), f, err)
 			}
 		}
+	}
+}
+
+// TestPlansOfCounts checks what the numbers of the lists read: the last run of each job by its
+// index, the newest runs, and entries of the index of a job for its runs by day.
+func TestPlansOfCounts(t *testing.T) {
+	s := newHarness(t)
+	s.exec(`
+INSERT INTO holdfast.jobs SELECT 'job-' || n, 1, now(), now() FROM generate_series(0, 99) n;
+INSERT INTO holdfast.definitions (job, hash, version, schedule, zone, handler, resources, recover,
+    description)
+SELECT 'job-' || n, 'h', 1, '', '', '', '[]', false, '' FROM generate_series(0, 99) n;
+INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at)
+SELECT gen_random_uuid(), 'job-' || n % 100, at,
+    CASE WHEN n % 7 = 0 THEN 'failed' ELSE 'succeeded' END, at
+FROM generate_series(1, 40000) n, LATERAL (SELECT now() - n * interval '1 minute' AS at) t`)
+	s.exec("VACUUM ANALYZE")
+	states, _ := jobStatesQuery(nil)
+	states = withArguments(states, []any{[]string{}, []string{}})
+	for name, c := range map[string]struct {
+		query string
+		has   []string
+	}{
+		"states of jobs": {states, []string{"using runs_job on runs"}},
+		"newest runs":    {withArguments(countNewest, []any{100}), []string{"using runs_created on runs"}},
+		"runs by day": {withArguments(countRuns, []any{[]string{"job-1", "job-2"},
+			[]string{"2026-01-01", "2026-01-01"}, []string{"2036-01-01", "2036-01-01"}, 1000, 100}),
+			[]string{"Index Only Scan using runs_job on runs",
+				"using runs_job_unsuccessful on runs"}},
+	} {
+		plan := s.plan("SELECT", c.query)
+		for _, want := range c.has {
+			if !strings.Contains(plan, want) {
+				t.Errorf("%s: the plan lacks %q:\n%s", name, want, plan)
+			}
+		}
+		if strings.Contains(plan, "Seq Scan on runs") {
+			t.Errorf("%s: the plan reads all runs:\n%s", name, plan)
+		}
+	}
+}
+
+// TestEstimateOfRuns checks the estimate of a history whose runs of triggers were pruned early, so
+// that the tallies have many more runs than the table.
+func TestEstimateOfRuns(t *testing.T) {
+	s := newHarness(t)
+	s.stopAutovacuum()
+	s.exec(`INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at)
+SELECT gen_random_uuid(), 'a', at, 'succeeded', at
+FROM generate_series(1, 3000) n, LATERAL (SELECT now() - n * interval '1 minute' AS at) t`)
+	counted := func(exactly int) storage.EndedRuns {
+		t.Helper()
+		ended, err := s.a.EndedRuns(t.Context(), exactly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ended
+	}
+	all := map[jobs.State]int{jobs.Succeeded: 3000}
+	for exactly, estimated := range map[int]bool{3000: false, 2999: true} {
+		if got, want := counted(exactly), storage.NewEndedRuns(all, estimated); !reflect.DeepEqual(
+			got, want) {
+			t.Errorf("up to %d: %+v, want %+v", exactly, got, want)
+		}
+	}
+	s.exec("VACUUM ANALYZE holdfast.runs")
+	if got, want := counted(10), storage.NewEndedRuns(all, true); !reflect.DeepEqual(got, want) {
+		t.Errorf("after ANALYZE: %+v, want %+v", got, want)
+	}
+	s.exec("DELETE FROM holdfast.runs WHERE created_at < now() - interval '1000 minutes'")
+	s.exec("VACUUM ANALYZE holdfast.runs")
+	got := counted(10)
+	if got.ByState != nil || !got.Estimated || got.Runs < 900 || got.Runs > 1100 {
+		t.Errorf("after pruning: %+v, want an estimate of about 1000 without states", got)
 	}
 }

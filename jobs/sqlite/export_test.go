@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"io/fs"
 	"time"
 
@@ -114,6 +115,11 @@ var Queries = []struct{ Name, SQL, Want string }{
 	{"listRunAttempts", listRunAttempts, "SEARCH holdfast_run_attempts USING INDEX sqlite_autoindex_holdfast_run_attempts_1 (run=?)"},
 	{"oneRunAttempt", oneRunAttempt, "SEARCH holdfast_run_attempts USING INDEX sqlite_autoindex_holdfast_run_attempts_1 (run=? AND attempt=?)"},
 	{"readOutput", readOutput, "SEARCH holdfast_outputs USING INDEX sqlite_autoindex_holdfast_outputs_1 (run=?)"},
+	{"jobStates", fmt.Sprintf(jobStates, "false"), "SEARCH r USING INDEX holdfast_runs_job (job=?)"},
+	{"jobStates, waiting", fmt.Sprintf(jobStates, "false"), "SEARCH holdfast_runs USING INDEX holdfast_runs_state (state=?)"},
+	{"countNewest", countNewest, "SCAN holdfast_runs USING INDEX holdfast_runs_created"},
+	{"countRuns", countRuns, "SEARCH r USING COVERING INDEX holdfast_runs_job (job=? AND created_at>? AND created_at<?)"},
+	{"countUnsuccessful", countUnsuccessful, "SEARCH holdfast_runs USING INDEX holdfast_runs_job_unsuccessful (job=? AND created_at>? AND created_at<?)"},
 }
 
 // PutPause inserts a pause, which may have ended.

@@ -76,6 +76,20 @@ SELECT job, state, reason, created_at FROM holdfast_runs WHERE job = ?1 AND crea
 SELECT job, state, reason, count(*), max(created_at) FROM (%s)
     WHERE state NOT IN ('waiting', 'running') GROUP BY job, state, reason`
 
+	// countRuns and countUnsuccessful have the parts as an array of [job, from, until].
+	countRuns = `
+SELECT p.key, (SELECT count(*) FROM (SELECT 1 FROM holdfast_runs r WHERE r.job = p.value ->> 0
+    AND r.created_at >= p.value ->> 1 AND r.created_at < p.value ->> 2 LIMIT ?2))
+FROM json_each(?1) p`
+	countUnsuccessful = `
+SELECT p.key, r.state, count(*), max(r.scheduled_at)
+FROM json_each(?1) p CROSS JOIN holdfast_runs r ON r.id IN (
+    SELECT id FROM holdfast_runs WHERE job = p.value ->> 0
+        AND state NOT IN ('waiting', 'running', 'succeeded')
+        AND created_at >= p.value ->> 1 AND created_at < p.value ->> 2
+    ORDER BY created_at DESC, id DESC LIMIT ?2)
+GROUP BY p.key, r.state`
+
 	runsBetween = `SELECT ` + runColumns + ` FROM holdfast_runs r
 		WHERE r.id BETWEEN ?1 AND ?2 ORDER BY r.id LIMIT ?3`
 
@@ -368,6 +382,46 @@ func (s *Store) endCounts(ctx context.Context, of string, args ...any) ([]storag
 		return err
 	})
 	return endCounts, wrap("count runs", err)
+}
+
+// CountRuns implements storage.Listings.
+func (s *Store) CountRuns(ctx context.Context, parts []storage.JobPart,
+	most int) ([]storage.JobPartCount, error) {
+	list := make([][3]any, len(parts))
+	for i, p := range parts {
+		list[i] = [3]any{p.Job, micros(p.From), micros(p.Until)}
+	}
+	encoded, err := encode(list)
+	if err != nil {
+		return nil, wrap("count runs by time", err)
+	}
+	counts := make([]storage.JobPartCount, len(parts))
+	err = each(ctx, s.readers, countRuns, []any{encoded, most + 1}, func(rows *sql.Rows) error {
+		var i, runs int
+		err := rows.Scan(&i, &runs)
+		if err == nil {
+			counts[i].Runs = runs
+		}
+		return err
+	})
+	if err != nil {
+		return nil, wrap("count runs by time", err)
+	}
+	args := []any{encoded, min(most, storage.MaxUnsuccessful) + 1}
+	err = each(ctx, s.readers, countUnsuccessful, args, func(rows *sql.Rows) error {
+		var i, runs int
+		var state jobs.State
+		var last int64
+		err := rows.Scan(&i, &state, &runs, &last)
+		if err == nil {
+			counts[i].Add(state, runs, fromMicros(last))
+		}
+		return err
+	})
+	for i := range counts {
+		counts[i].Bound(most)
+	}
+	return counts, wrap("count runs by time", err)
 }
 
 // FiringRuns implements storage.Listings.

@@ -77,6 +77,47 @@ type EndCount struct {
 	Last   time.Time   `json:"last"` // creation of the youngest of them
 }
 
+// JobPart is a job and a part of a time.
+type JobPart struct {
+	Job         string
+	From, Until time.Time // created at From or later and before Until
+}
+
+// JobPartCount counts the runs of a JobPart.
+type JobPartCount struct {
+	Runs         int                      // in all states
+	Unsuccessful map[jobs.State]int       // ended runs that did not succeed; nil: none
+	Last         map[jobs.State]time.Time // scheduled time of the latest of them, by state
+	// More says that there are more runs than CountRuns counts.
+	More bool
+}
+
+// Add counts runs that did not succeed. Stores use it.
+func (c *JobPartCount) Add(state jobs.State, runs int, last time.Time) {
+	if c.Unsuccessful == nil {
+		c.Unsuccessful, c.Last = make(map[jobs.State]int), make(map[jobs.State]time.Time)
+	}
+	c.Unsuccessful[state] += runs
+	if last.After(c.Last[state]) {
+		c.Last[state] = last
+	}
+}
+
+// Bound sets More if more than most runs, or more than MaxUnsuccessful that did not succeed, were
+// counted. Stores use it, and count one run more than that.
+func (c *JobPartCount) Bound(most int) {
+	unsuccessful := 0
+	for _, n := range c.Unsuccessful {
+		unsuccessful += n
+	}
+	c.More = c.Runs > most || unsuccessful > min(most, MaxUnsuccessful)
+	c.Runs = min(c.Runs, most)
+}
+
+// MaxUnsuccessful is the number of runs that did not succeed that CountRuns counts in each part:
+// the youngest. It reads them, and not only entries of an index.
+const MaxUnsuccessful = 1000
+
 // MaxTallied is the maximum number of rows that a store counts, the youngest first. It applies to
 // each state in EndCounts, and to each call of JobEndCounts and WaitSummaries.
 const MaxTallied = 100_000
@@ -101,6 +142,9 @@ type Listings interface {
 	EndCounts(ctx context.Context, since time.Time) ([]EndCount, error)
 	// JobEndCounts counts all ended runs of the job that were created at the time since or later.
 	JobEndCounts(ctx context.Context, job string, since time.Time) ([]EndCount, error)
+	// CountRuns counts the runs of each part, in the order of the parts, but at most that many of a
+	// part. Of runs that succeeded or are active, it reads entries of an index only.
+	CountRuns(ctx context.Context, parts []JobPart, most int) ([]JobPartCount, error)
 	// FiringRuns returns the runs of a firing, sorted by Recovery. It ignores the fields Recovery
 	// and KeyActor of the argument.
 	FiringRuns(ctx context.Context, f Firing) ([]Record, error)

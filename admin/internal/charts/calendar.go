@@ -2,6 +2,7 @@ package charts
 
 import (
 	"fmt"
+	"net/url"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
@@ -12,21 +13,22 @@ import (
 // CalendarDays is the number of days of a calendar, today included.
 const CalendarDays = 30
 
-// DayTally counts the ended runs of a job by the day of their scheduled times.
+// DayTally counts the ended runs of a job on a day.
 type DayTally struct {
 	Runs map[jobs.State]int
+	More bool // there are more runs
 	// Worst is the scheduled time of the latest of the worst runs; zero if it is not known.
 	Worst time.Time
 
 	severity int // of Worst
 }
 
-// Add counts a run.
-func (t *DayTally) Add(state jobs.State, scheduledAt time.Time) {
+// Add counts runs, of which the latest has the scheduled time. Zero: it is not known.
+func (t *DayTally) Add(state jobs.State, runs int, scheduledAt time.Time) {
 	if t.Runs == nil {
 		t.Runs = make(map[jobs.State]int)
 	}
-	t.Runs[state]++
+	t.Runs[state] += runs
 	severity := 1
 	switch state {
 	case jobs.Failed, jobs.TimedOut, jobs.Lost:
@@ -52,7 +54,7 @@ type Calendar struct {
 	Zone  string
 	Weeks [][]CalendarDay // seven days each, from Monday to Sunday
 	Words string
-	// Unknown says that some days are not counted, or not completely.
+	// Unknown says that the calendar has days before the first run of the history.
 	Unknown bool
 }
 
@@ -63,41 +65,40 @@ type CalendarDay struct {
 	Class string
 	Mark  string // the number of the worst outcome, such as ×3
 	Word  string // of the worst outcome
-	Path  string // the explanation of the worst firing of the day, or of the day's begin
+	// Path leads to the explanation of the worst firing of the day, or of the day's begin, or to
+	// the runs of the day if no firing is known.
+	Path  string
 	Title string
 	Today bool
 }
 
-// KnownDays are the days of which runs were read.
-type KnownDays struct {
-	From   time.Time // the begin of the first one
-	Partly bool      // of the first one, older runs were not read
+// FirstDay returns the begin of the first day of a calendar.
+func FirstDay(now time.Time, zone *time.Location) time.Time {
+	return DayOf(now, zone).AddDate(0, 0, 1-CalendarDays)
 }
 
 // NewCalendar draws the last days of a job in its zone, up to now. tallies has the days that have
-// runs, by their begin.
-func NewCalendar(job string, zone *time.Location, tallies map[time.Time]DayTally, known KnownDays,
+// runs, by their begin. The history of the job begins on the day known.
+func NewCalendar(job string, zone *time.Location, tallies map[time.Time]DayTally, known time.Time,
 	now time.Time) *Calendar {
 	c := &Calendar{Zone: zone.String()}
 	today := DayOf(now, zone)
-	first := today.AddDate(0, 0, 1-CalendarDays)
+	first := FirstDay(now, zone)
 	var week []CalendarDay
 	for range weekday(first) {
 		week = append(week, CalendarDay{})
 	}
 	var runs, succeeded int
+	more := false
 	for i := range CalendarDays {
 		from := first.AddDate(0, 0, i)
 		tally := tallies[from]
 		day := newCalendarDay(job, from, tally)
-		switch {
-		case from.Before(known.From):
-			day.Class, day.Title = "unknown", from.Format(time.DateOnly)+": not counted"
-		case from.Equal(known.From) && known.Partly:
-			day.Class, day.Mark = "unknown", day.Mark+"+"
-			day.Title += ", without the oldest runs of the day"
+		if from.Before(known) {
+			day.Class, c.Unknown = "unknown", true
+			day.Title = from.Format(time.DateOnly) + ": before the first run in the history"
 		}
-		c.Unknown = c.Unknown || day.Class == "unknown"
+		more = more || tally.More
 		runs += tally.of(endedOutcome())
 		succeeded += tally.of(succeededOutcome())
 		if i == 0 || from.Day() == 1 {
@@ -111,8 +112,9 @@ func NewCalendar(job string, zone *time.Location, tallies map[time.Time]DayTally
 	if len(week) > 0 {
 		c.Weeks = append(c.Weeks, append(week, make([]CalendarDay, 7-len(week))...))
 	}
-	c.Words = words.Figure(runs, "run", "runs")
-	if runs > 0 {
+	if c.Words = words.Figure(runs, "run", "runs"); more {
+		c.Words = "more than " + c.Words
+	} else if runs > 0 {
 		c.Words += fmt.Sprintf(", %.1f%% succeeded", float64(succeeded)/float64(runs)*100)
 	}
 	return c
@@ -131,19 +133,29 @@ func newCalendarDay(job string, from time.Time, tally DayTally) CalendarDay {
 	const many = 3
 	failed, skipped := tally.of(failedOutcome()), tally.of(skippedOutcome())
 	runs := tally.of(endedOutcome())
+	text, moreThan := "", ""
+	if tally.More {
+		text, moreThan = "+", "more than "
+	}
 	day := CalendarDay{Name: fmt.Sprint(from.Day()), Path: param.ExplainPath(job, from),
-		Title: fmt.Sprintf("%s: %s, %d failed, %d skipped", from.Format(time.DateOnly),
+		Title: fmt.Sprintf("%s: %s%s, %d failed, %d skipped", from.Format(time.DateOnly), moreThan,
 			words.Figure(runs, "run", "runs"), failed, skipped)}
-	if !tally.Worst.IsZero() {
+	switch {
+	case !tally.Worst.IsZero():
 		day.Path = param.ExplainPath(job, tally.Worst)
+	case runs > 0:
+		day.Path = param.Address("/runs", url.Values{"job": {job},
+			"from":  {from.UTC().Format(time.RFC3339)},
+			"until": {from.AddDate(0, 0, 1).UTC().Format(time.RFC3339)}})
 	}
 	switch {
 	case failed > 0:
-		day.Class, day.Mark, day.Word = "bad", fmt.Sprintf("×%d", failed), "failed"
+		day.Class, day.Mark, day.Word = "bad", fmt.Sprintf("×%d%s", failed, text), "failed"
 	case skipped > 0:
-		day.Class, day.Mark, day.Word = "warn", fmt.Sprintf("–\u00a0%d", skipped), "skipped"
+		day.Class, day.Mark, day.Word = "warn", fmt.Sprintf("–\u00a0%d%s", skipped, text),
+			"skipped"
 	case runs > 0:
-		day.Class, day.Mark, day.Word = "good", fmt.Sprint(runs), "ok"
+		day.Class, day.Mark, day.Word = "good", words.Brief(runs)+text, "ok"
 	default:
 		day.Class, day.Title = "none", from.Format(time.DateOnly)+": no runs"
 	}

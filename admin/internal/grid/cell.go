@@ -18,14 +18,16 @@ import (
 
 // Cell is the runs of a job that were scheduled within one column.
 type Cell struct {
-	From  time.Time          `json:"from"`  // beginning of the column
-	State jobs.State         `json:"state"` // the worst outcome
-	Runs  map[jobs.State]int `json:"runs"`  // by state; states without runs are not included
+	From  time.Time          `json:"from"`           // beginning of the column
+	State jobs.State         `json:"state"`          // the worst outcome
+	Runs  map[jobs.State]int `json:"runs"`           // by state, without zeros
+	More  bool               `json:"more,omitempty"` // there are more runs
 
 	job         string
 	length      time.Duration // of the column
 	run         uuid.UUID     // the youngest
 	first, last time.Time     // when the oldest and the youngest were created
+	counted     bool          // the store has counted its runs; run, first and last are zero
 }
 
 // worstFirst returns the states in the order in which they decide about a cell.
@@ -51,6 +53,16 @@ func (c *Cell) add(run storage.RunInterval) {
 	}
 }
 
+// setWorst sets the worst outcome of counted runs.
+func (c *Cell) setWorst() {
+	for _, state := range worstFirst() {
+		if c.Runs[state] > 0 {
+			c.State = state
+			return
+		}
+	}
+}
+
 func (c *Cell) all() (runs int) {
 	for _, n := range c.Runs {
 		runs += n
@@ -60,12 +72,16 @@ func (c *Cell) all() (runs int) {
 
 // Path returns the address of the run, or of the list with exactly the runs of the cell.
 func (c *Cell) Path() string {
-	if c.all() == 1 {
+	first, end := c.first, c.last.Add(time.Microsecond)
+	switch {
+	case c.counted:
+		first, end = c.From, c.From.Add(c.length)
+	case c.all() == 1:
 		return param.RunPath(c.run)
 	}
 	return param.Address("/runs", url.Values{"job": {c.job},
-		"from":  {c.first.UTC().Format(time.RFC3339Nano)},
-		"until": {c.last.Add(time.Microsecond).UTC().Format(time.RFC3339Nano)}})
+		"from":  {first.UTC().Format(time.RFC3339Nano)},
+		"until": {end.UTC().Format(time.RFC3339Nano)}})
 }
 
 // Text returns the mark of the cell: the number of runs with the worst outcome if there are several
@@ -98,6 +114,9 @@ func (c *Cell) Title() string {
 		if n := c.Runs[state]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, words.State(state)))
 		}
+	}
+	if c.More {
+		parts = append(parts, "and more")
 	}
 	return fmt.Sprintf("%s, %s, %s: %s", words.Cut(c.job, 100), words.UTC(c.From),
 		words.Span(c.length), strings.Join(parts, ", "))

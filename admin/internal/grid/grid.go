@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
+	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -16,6 +17,11 @@ const (
 	// RunsOfEach is the number of runs that are read of each job: the youngest. With it, a page
 	// reads at most 5,000 runs.
 	RunsOfEach = 197
+
+	// maxOfCell is the number of runs that the store counts in a cell, and maxCounted that in all
+	// cells of a page.
+	maxOfCell  = 5_000
+	maxCounted = 60_000
 )
 
 // Grid is the outcomes of jobs by scheduled time.
@@ -77,7 +83,36 @@ func Load(ctx context.Context, store storage.History, now time.Time, q Query,
 	for _, job := range list {
 		g.Rows = append(g.Rows, newJobRow(job, byJob[job.Name], &g))
 	}
-	return g, next, previous, nil
+	return g, next, previous, g.count(ctx, store)
+}
+
+// count adds the older cells of jobs with more runs than were read. The store counts their runs.
+func (g *Grid) count(ctx context.Context, store storage.History) error {
+	var parts []storage.JobPart
+	for _, row := range g.Rows {
+		for _, at := range row.older() {
+			parts = append(parts, storage.JobPart{Job: row.Job, From: at,
+				Until: at.Add(g.span.Column)})
+		}
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	counts, err := store.CountRuns(ctx, parts, min(maxOfCell, maxCounted/len(parts)))
+	if err != nil {
+		return fmt.Errorf("count runs: %w", err)
+	}
+	active, err := store.Runs(ctx, storage.RunFilter{From: g.From, Until: g.Until,
+		States: []jobs.State{jobs.Waiting, jobs.Running}, Limit: storage.MaxBatch})
+	if err != nil {
+		return fmt.Errorf("active runs: %w", err)
+	}
+	for i := range g.Rows {
+		n := len(g.Rows[i].older())
+		g.Rows[i].addCounts(parts[:n], counts[:n], active)
+		parts, counts = parts[n:], counts[n:]
+	}
+	return nil
 }
 
 // columns returns the beginnings of the columns.
@@ -108,8 +143,8 @@ func (g *Grid) Headings() (all []Heading) {
 // ColumnWords returns the length of a column in words.
 func (g *Grid) ColumnWords() string { return words.Span(g.span.Column) }
 
-// Incomplete reports whether some runs were not read.
-func (g *Grid) Incomplete() bool {
+// Counted reports whether the store has counted the runs of some cells.
+func (g *Grid) Counted() bool {
 	for _, row := range g.Rows {
 		if row.KnownFrom.After(g.From) {
 			return true

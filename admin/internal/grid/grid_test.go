@@ -1,8 +1,10 @@
 package grid
 
 import (
+	"context"
 	"fmt"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,6 +51,7 @@ func TestGridBeginsAndEndsWithAColumn(t *testing.T) {
 		"span=7d":  "2026-03-07T16:00:00Z 2026-03-14T16:00:00Z 42 columns",
 		"span=6h&until=2026-03-14T06:00:00Z": "2026-03-14T00:00:00Z 2026-03-14T06:00:00Z " +
 			"24 columns",
+		"span=30d": "2026-02-13T00:00:00Z 2026-03-15T00:00:00Z 30 columns",
 	} {
 		g := gridAt(t, query)
 		if got := fmt.Sprintf("%s %s %d columns", g.From.Format(time.RFC3339),
@@ -100,8 +103,37 @@ func TestCellHasTheWorstOutcome(t *testing.T) {
 	}
 }
 
-// TestColumnsWithUnreadRunsAreUnknown checks a job with more runs than a page reads.
-func TestColumnsWithUnreadRunsAreUnknown(t *testing.T) {
+// counter is a store whose runs are counted: one skipped run in each part, one run more that has
+// succeeded, and one that is running.
+type counter struct {
+	storage.History
+	parts []storage.JobPart
+	most  int
+}
+
+func (c *counter) CountRuns(_ context.Context, parts []storage.JobPart,
+	most int) ([]storage.JobPartCount, error) {
+	c.parts, c.most = parts, most
+	counts := make([]storage.JobPartCount, len(parts))
+	for i := range counts {
+		counts[i].Runs = 2
+		counts[i].Add(jobs.Skipped, 1, parts[i].From)
+	}
+	counts[1].Runs, counts[2] = 3, storage.JobPartCount{Runs: 1}
+	return counts, nil
+}
+
+func (c *counter) Runs(context.Context, storage.RunFilter) ([]storage.Record, error) {
+	at := c.parts[1].From
+	return []storage.Record{
+		{Job: "other", State: jobs.Running, CreatedAt: at},
+		{Job: "load", State: jobs.Running, CreatedAt: at},
+		{Job: "load", State: jobs.Waiting, CreatedAt: c.parts[2].Until},
+	}, nil
+}
+
+// TestOlderColumnsAreCounted checks a job with more runs than a page reads.
+func TestOlderColumnsAreCounted(t *testing.T) {
 	g := gridAt(t, "span=6h")
 	var runs []storage.RunInterval
 	for i := range RunsOfEach { // a run a minute until 12:05
@@ -109,19 +141,65 @@ func TestColumnsWithUnreadRunsAreUnknown(t *testing.T) {
 			-time.Duration(i+2)*time.Minute), jobs.Succeeded))
 	}
 	oldest := runs[len(runs)-1].ScheduledAt // 08:49
-	row := newJobRow(storage.JobView{}, runs, g)
+	load := storage.JobView{Definition: storage.Definition{Name: "load"}}
+	row := newJobRow(load, runs, g)
 	if want := time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC); !row.KnownFrom.Equal(want) {
 		t.Fatalf("runs are read since %s, known from %s, want %s", oldest, row.KnownFrom, want)
 	}
-	g.Rows = []JobRow{row}
-	slots := row.Slots()
-	if !slots[10].Unknown || slots[10].Cell != nil || slots[11].Unknown ||
-		slots[11].Cell == nil || !g.Incomplete() {
-		t.Errorf("slots of 08:45 and 09:00: %+v, %+v; want the first unknown", slots[10], slots[11])
+	g.Rows = []JobRow{newJobRow(storage.JobView{}, nil, g), row}
+	store := &counter{}
+	if err := g.count(t.Context(), store); err != nil {
+		t.Fatal(err)
 	}
-	row = newJobRow(storage.JobView{}, runs[:RunsOfEach-1], g)
-	if g.Rows = []JobRow{row}; g.Incomplete() {
+	const older = 11 // columns from 06:15 to 09:00
+	if len(store.parts) != older || store.most != maxOfCell || !g.Counted() ||
+		!store.parts[older-1].Until.Equal(row.KnownFrom) || len(g.Rows[0].Cells) != 0 {
+		t.Fatalf("counts %d parts with at most %d runs, want %d", len(store.parts), store.most,
+			older)
+	}
+	row = g.Rows[1]
+	for i, want := range []string{"map[skipped:1 succeeded:1] skipped",
+		"map[running:1 skipped:1 succeeded:1] skipped", "map[succeeded:1] succeeded",
+		"map[skipped:1 waiting:1] skipped", "map[skipped:1 succeeded:1] skipped"} {
+		if got := fmt.Sprint(row.Cells[i].Runs, " ", row.Cells[i].State); got != want {
+			t.Errorf("cell %d has %s, want %s", i, got, want)
+		}
+	}
+	const path = "/runs?from=2026-03-14T06%3A45%3A00Z&job=load&until=2026-03-14T07%3A00%3A00Z"
+	if got := row.Cells[2].Path(); got != path {
+		t.Errorf("a counted cell leads to %s, want %s", got, path)
+	}
+	if got := row.Slots()[older]; got.Cell == nil || got.Cell.counted {
+		t.Errorf("slot of 09:00: %+v, want the read runs", got)
+	}
+	if got, want := row.Summary(), "196 of 206"; got != want {
+		t.Errorf("summary %s, want %s", got, want)
+	}
+	row.Cells[0].More = true
+	if got := row.Summary(); got != "–" || !strings.HasSuffix(row.Cells[0].Title(), ", and more") {
+		t.Errorf("summary %s and title %s of a cell with more runs", got, row.Cells[0].Title())
+	}
+	row = newJobRow(load, runs[:RunsOfEach-1], g)
+	if g.Rows = []JobRow{row}; g.Counted() || g.count(t.Context(), nil) != nil {
 		t.Errorf("all %d runs are read, known from %s", RunsOfEach-1, row.KnownFrom)
+	}
+}
+
+// TestGridCountsAtMost divides the runs that a page counts among its cells.
+func TestGridCountsAtMost(t *testing.T) {
+	g := gridAt(t, "span=30d")
+	for range Jobs {
+		row := newJobRow(storage.JobView{Definition: storage.Definition{Name: "load"}}, nil, g)
+		row.KnownFrom = g.Until
+		g.Rows = append(g.Rows, row)
+	}
+	store := &counter{}
+	if err := g.count(t.Context(), store); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(store.parts) * store.most; n > maxCounted || n < maxCounted/2 {
+		t.Errorf("%d parts of at most %d runs are %d, want at most %d", len(store.parts),
+			store.most, n, maxCounted)
 	}
 }
 

@@ -15,8 +15,9 @@ import (
 type JobRow struct {
 	Job   string `json:"job"`
 	Group string `json:"group,omitempty"`
-	// KnownFrom is the beginning of the first column whose runs are all counted. It is later than
-	// the beginning of the grid for a job with very many runs.
+	// KnownFrom is the beginning of the first column with runs by their scheduled times. It is
+	// later than the beginning of the grid for a job with very many runs. Cells before it count the
+	// runs that were created within their columns.
 	KnownFrom time.Time `json:"known_from"`
 	Cells     []*Cell   `json:"cells"` // those with runs, the oldest first
 
@@ -26,9 +27,8 @@ type JobRow struct {
 
 // Slot is the place of a cell in a row.
 type Slot struct {
-	Cell    *Cell // nil: no runs
-	Unknown bool  // the runs of the column were not read
-	Heads   bool  // a heading begins here
+	Cell  *Cell // nil: no runs
+	Heads bool  // a heading begins here
 }
 
 // newJobRow puts the runs of a job into the columns of the grid.
@@ -51,6 +51,46 @@ func newJobRow(job storage.JobView, runs []storage.RunInterval, g *Grid) JobRow 
 	}
 	slices.SortFunc(row.Cells, func(a, b *Cell) int { return a.From.Compare(b.From) })
 	return row
+}
+
+// older returns the beginnings of the columns whose runs were not all read.
+func (r *JobRow) older() []time.Time {
+	n := 0
+	for n < len(r.columns) && r.columns[n].Before(r.KnownFrom) {
+		n++
+	}
+	return r.columns[:n]
+}
+
+// addCounts adds a cell for each part with runs. Active runs are not among the counts by state.
+func (r *JobRow) addCounts(parts []storage.JobPart, counts []storage.JobPartCount,
+	active []storage.Record) {
+	var cells []*Cell
+	for i, part := range parts {
+		if counts[i].Runs == 0 {
+			continue
+		}
+		cell := &Cell{From: part.From, job: r.Job, length: part.Until.Sub(part.From),
+			Runs: make(map[jobs.State]int), More: counts[i].More, counted: true}
+		succeeded := counts[i].Runs
+		for state, n := range counts[i].Unsuccessful {
+			cell.Runs[state] = n
+			succeeded -= n
+		}
+		for _, run := range active {
+			if run.Job == r.Job && !run.CreatedAt.Before(part.From) &&
+				run.CreatedAt.Before(part.Until) {
+				cell.Runs[run.State]++
+				succeeded--
+			}
+		}
+		if succeeded > 0 {
+			cell.Runs[jobs.Succeeded] = succeeded
+		}
+		cell.setWorst()
+		cells = append(cells, cell)
+	}
+	r.Cells = append(cells, r.Cells...)
 }
 
 // knownFrom returns the beginning of the first column whose runs were all read. The column of the
@@ -77,7 +117,6 @@ func (r JobRow) Slots() []Slot {
 	slots := make([]Slot, len(r.columns))
 	cells := r.Cells
 	for i, at := range r.columns {
-		slots[i].Unknown = at.Before(r.KnownFrom)
 		slots[i].Heads = at.Truncate(r.heading).Equal(at)
 		if len(cells) > 0 && cells[0].From.Equal(at) {
 			slots[i].Cell, cells = cells[0], cells[1:]
@@ -101,9 +140,6 @@ func (r JobRow) SlotElements() template.HTML {
 		if slot.Heads {
 			class = "hour"
 		}
-		if slot.Unknown {
-			class += " unknown"
-		}
 		write(`<td class="`, class, `">`)
 		if c := slot.Cell; c != nil {
 			title := escape(c.Title())
@@ -116,11 +152,15 @@ func (r JobRow) SlotElements() template.HTML {
 	return template.HTML(b.String())
 }
 
-// Summary returns how many of the ended runs succeeded, or what the job does now.
+// Summary returns how many of the ended runs succeeded, or what the job does now. It returns a dash
+// if not all runs are counted.
 func (r JobRow) Summary() string {
 	counts := make(map[jobs.State]int)
 	ended := 0
 	for _, cell := range r.Cells {
+		if cell.More {
+			return "–"
+		}
 		for state, n := range cell.Runs {
 			if counts[state] += n; state.Final() {
 				ended += n

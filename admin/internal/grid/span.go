@@ -28,6 +28,7 @@ func Spans() []Span {
 		{"6h", "6 h", 6 * time.Hour, 15 * time.Minute, time.Hour, "15"},
 		{"24h", "24 h", day, 30 * time.Minute, time.Hour, "15"},
 		{"7d", "7 days", 7 * day, 4 * time.Hour, day, "Jan 2"},
+		{"30d", "30 days", 30 * day, day, 3 * day, "Jan 2"},
 	}
 }
 

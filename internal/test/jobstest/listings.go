@@ -429,6 +429,58 @@ var listingRules = []rule{
 			within(c, "the last", t.Last, since, c.now())
 		}
 	}},
+	{"runs are counted by job and part of a time", func(c *check) {
+		s := c.session("one")
+		began := c.now()
+		for i, state := range []jobs.State{jobs.Failed, jobs.Succeeded, jobs.Failed,
+			jobs.TimedOut} {
+			r := request("a", i)
+			c.finished(r, c.granted(s, r), state)
+		}
+		c.granted(s, request("a", 4)) // is running
+		c.note(s, noteOf(request("b", 5), jobs.Skipped, reasons.LockHeld))
+		all := c.runs(storage.RunFilter{Job: "a"}) // the youngest first
+		slices.Reverse(all)
+		end := c.now().Add(time.Second)
+		counted := func(most int, parts ...storage.JobPart) string {
+			counts, err := c.Store.CountRuns(c.ctx, parts, most)
+			c.must(err)
+			var lines []string
+			for i, n := range counts {
+				for state, last := range n.Last {
+					if !slices.ContainsFunc(c.runs(storage.RunFilter{Job: parts[i].Job}),
+						func(r storage.Record) bool {
+							return r.State == state && r.ScheduledAt.Equal(last)
+						}) {
+						c.Errorf("no run of %s is %s at %s", parts[i].Job, state, last)
+					}
+				}
+				more := ""
+				if n.More {
+					more = "+"
+				}
+				lines = append(lines, fmt.Sprintf("%d%s %v", n.Runs, more, n.Unsuccessful))
+			}
+			return strings.Join(lines, ", ")
+		}
+		a := storage.JobPart{Job: "a", From: began, Until: end}
+		b := storage.JobPart{Job: "b", From: began, Until: end}
+		none := storage.JobPart{Job: "none", From: began, Until: end}
+		later := storage.JobPart{Job: "a", From: end, Until: end.Add(time.Hour)}
+		equal(c, "all", counted(100, a, b, none, later),
+			"5 map[failed:2 timed_out:1], 1 map[skipped:1], 0 map[], 0 map[]")
+		first := storage.JobPart{Job: "a", From: began, Until: all[2].CreatedAt}
+		rest := storage.JobPart{Job: "a", From: all[2].CreatedAt, Until: all[4].CreatedAt}
+		equal(c, "parts", counted(100, rest, first),
+			"2 map[failed:1 timed_out:1], 2 map[failed:1]")
+		equal(c, "exactly as many", counted(5, a), "5 map[failed:2 timed_out:1]")
+		equal(c, "at most 4", counted(4, a, b), "4+ map[failed:2 timed_out:1], 1 map[skipped:1]")
+		counts, err := c.Store.CountRuns(c.ctx, []storage.JobPart{a}, 1)
+		c.must(err)
+		equal(c, "at most 1", counts[0].More && counts[0].Runs == 1, true)
+		equal(c, "the youngest of at most 1", counts[0].Unsuccessful[jobs.TimedOut], 1)
+		equal(c, "of nothing", counted(5), "")
+	}},
 	{"runs of a firing are listed in the order of its recoveries", func(c *check) {
 		c.recovering("a")
 		one := c.session("one")

@@ -227,6 +227,33 @@ func (s *Store) tally(ctx context.Context,
 	return endCounts, nil
 }
 
+// CountRuns implements storage.Listings.
+func (s *Store) CountRuns(ctx context.Context, parts []storage.JobPart,
+	most int) ([]storage.JobPartCount, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	counts := make([]storage.JobPartCount, len(parts))
+	for i, p := range parts {
+		unsuccessful := 0
+		for _, r := range s.sorted() {
+			if r.Job != p.Job || r.CreatedAt.Before(p.From) || !r.CreatedAt.Before(p.Until) {
+				continue
+			}
+			counts[i].Runs++
+			if r.State.Final() && r.State != jobs.Succeeded {
+				unsuccessful++
+				if unsuccessful <= min(most, storage.MaxUnsuccessful)+1 {
+					counts[i].Add(r.State, 1, r.ScheduledAt)
+				}
+			}
+		}
+		counts[i].Bound(most)
+	}
+	return counts, nil
+}
+
 // FiringRuns implements storage.Listings.
 func (s *Store) FiringRuns(ctx context.Context, f storage.Firing) ([]storage.Record, error) {
 	if err := s.enter(ctx); err != nil {
