@@ -177,6 +177,11 @@ func (s *Scheduler) LongestWait(job string, limit time.Duration) (time.Duration,
 	return s.table.longestWait(job, limit)
 }
 
+// WaitEnd returns when a waiting run will stop waiting for its blocker, by the policies of its job.
+// It returns false if that is not known: this replica does not fire the job, or the run has no
+// blocker.
+func (s *Scheduler) WaitEnd(r storage.Record) (storage.WaitEnd, bool) { return s.table.waitEnd(r) }
+
 // ScheduledTimes returns the first scheduled times after from of a job that this replica fires, at
 // most n of them; none for other jobs.
 func (s *Scheduler) ScheduledTimes(job string, from time.Time, n int) []time.Time {

@@ -135,20 +135,7 @@ func (w *waitPolicy) extends(b *refusal, now time.Time) bool {
 		return true
 	}
 	w.extended = true
-	next := f.entry.nextStart(now)
-	if policy == jobs.MisfireRunAll {
-		for range f.entry.LateLimit() - 1 {
-			if next.IsZero() {
-				break
-			}
-			next = f.entry.nextStart(next)
-		}
-	}
-	if age := f.entry.MisfireBy.MaxAge; age > 0 &&
-		(next.IsZero() || f.ScheduledAt.Add(age).Before(next)) {
-		next = f.ScheduledAt.Add(age)
-	}
-	w.until = next
+	w.until = f.entry.extendedUntil(f.ScheduledAt, now)
 	return true
 }
 
