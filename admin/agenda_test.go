@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -123,6 +124,48 @@ func TestAgendaIsFilteredAndPaged(t *testing.T) {
 	if body := get(t, handler, "/agenda?skip=40").Body.String(); !strings.Contains(body,
 		"job-49") || strings.Contains(body, "job-39") {
 		t.Error("the second page has other jobs than the last ten")
+	}
+}
+
+// TestAgendaBeginsWithHeldLocks lets a run hold a table. The next firing that needs it is expected
+// to wait for the usual end of that run, or for as long again if it runs for longer than usual.
+func TestAgendaBeginsWithHeldLocks(t *testing.T) {
+	for held, want := range map[time.Duration]time.Duration{
+		5 * time.Minute:  0, // it ends at 03:17:15, before the next firing
+		time.Minute:      0, // at 03:21:15, before 04:00
+		70 * time.Minute: 22*time.Minute + 15*time.Second,
+	} {
+		o := hourly()
+		h := o.Store.(*history)
+		run := running(1, "hog", "replica-1", held)
+		h.typical["hog"] = storage.Typical{Runs: 20, Median: 10 * time.Minute,
+			Long: 15 * time.Minute}
+		h.runs, h.locks = []storage.Record{run}, []storage.LockView{lock("orders", run, held)}
+		a := readAgenda(t, o, "?span=1h")
+		var load locks.AgendaJob
+		for _, j := range a.Entries {
+			if j.Job == "load" {
+				load = j
+			}
+		}
+		first := load.Times[0]
+		if wait := first.StartsAt.Sub(first.ScheduledAt); wait != want ||
+			(first.WaitsFor == "hog") != (want > 0) {
+			t.Errorf("held for %s: the firing of %s waits %s for %q, want %s", held,
+				first.ScheduledAt, wait, first.WaitsFor, want)
+		}
+	}
+}
+
+// TestAgendaListsConflicts checks the list of expected conflicts below the chart.
+func TestAgendaListsConflicts(t *testing.T) {
+	body := flat(get(t, newServer(t, impatient()).Handler(), "/agenda").Body.String())
+	list := regexp.MustCompile(`<section class="panel" id="conflicts".*?</section>`).
+		FindString(body)
+	text := regexp.MustCompile(`<[^>]*>`).ReplaceAllString(list, " ")
+	if want := regexp.MustCompile(`Expected conflicts 1 .* 04:05:00 report load public/orders ` +
+		`24 5 min skipped`); !want.MatchString(strings.Join(strings.Fields(text), " ")) {
+		t.Errorf("the list says %q", strings.Join(strings.Fields(text), " "))
 	}
 }
 

@@ -18,7 +18,7 @@ func lockGallery() []galleryState {
 		{name: "locks-one", options: one(), path: "/locks",
 			has: []string{"No locks are held.", "orders"}},
 		{name: "locks-fifty", options: fifty(), path: "/locks",
-			has: []string{"more resources are waited for", "32 newer"}},
+			has: []string{"more resources are waited for", "40 more waiting"}},
 		{name: "locks-ten-thousand", options: tenThousandLocks(), path: "/locks",
 			has: []string{"10000", `rel="next"`, "more resources"}},
 		{name: "locks-layers", options: layers(), path: "/locks",

@@ -202,13 +202,16 @@ func TestLocksSayForWhomRunsWait(t *testing.T) {
 	if n := strings.Count(body, ", usually"); n != 3 { // both of its tables, and the summary
 		t.Errorf("%d durations are said to be unusual, want 3", n)
 	}
-	text := regexp.MustCompile(`<ul class="waiters">.*?</ul>`).FindString(body)
-	text = regexp.MustCompile(`<(a|/a|bdi|/bdi|span|/span|strong|/strong|time|/time)\b[^>]*>`).
+	text := regexp.MustCompile(`<ul class="chain wide-chain".*?</section>`).FindString(body)
+	text = regexp.MustCompile(`<(a|/a|bdi|/bdi|span|/span|time|/time|svg|line|rect|/svg)\b[^>]*>`).
 		ReplaceAllString(text, "")
-	order := regexp.MustCompile(`prune-orders waits 12 min 15 s for archive-orders.*` +
-		`<ul class="waiters"><li>export-orders waits 7 min 15 s for prune-orders`)
+	order := regexp.MustCompile(`archive-orders\s*holds public/orders.*held 1 h 7 min.*` +
+		`usually 9 min.*Release lock.*<ul data-slots=""><li [^>]*>.*prune-orders\s*wants public/orders.*` +
+		`waits\s*12 min 15 s.*gives up about 05:00:00.*Cancel run.*` +
+		`<ul data-slots=""><li [^>]*>.*export-orders\s*wants public/orders.*waits\s*7 min 15 s.*` +
+		`until its next firing, 2026-03-15 03:05:00.*`)
 	if !order.MatchString(text) {
-		t.Errorf("the waiting runs are %s", text)
+		t.Errorf("the wait chain is %s", text)
 	}
 	if body := flat(get(t, handler, "/").Body.String()); !strings.Contains(body,
 		`<span class="below">usually 9 min</span>`) {

@@ -127,6 +127,9 @@ type Options struct {
 	// limit. It returns false if that is not known. It must be safe for concurrent use and may be
 	// nil.
 	LongestWait func(job string, limit time.Duration) (time.Duration, bool)
+	// WaitEnd returns when a waiting run stops waiting for its blocker, by the policies of its job.
+	// It returns false if that is not known. It must be safe for concurrent use and may be nil.
+	WaitEnd func(run storage.Record) (storage.WaitEnd, bool)
 	// Explain explains a job's firing at a time in the format of schedule.ParseTime. It must be
 	// safe for concurrent use. Nil: the explanation uses only the store.
 	Explain func(ctx context.Context, job, at string) (explain.Explanation, error)

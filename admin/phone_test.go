@@ -33,8 +33,10 @@ func TestPhone(t *testing.T) {
 		{lastNight, ".chips:has(.n) li:nth-child(1)", "import-prices"},
 		{lastNight, ".chips:has(.n) li:nth-child(4)", "send-invoices"},
 		{lastNight, ".chips a:last-child", "Clear filters"},
-		{"/locks", ".waiters > li > strong", "12 min 15 s"},
-		{"/locks", ".waiters .waiters strong", "7 min 15 s"},
+		{"/locks", ".wide-chain .root-of .who", "archive-orders"},
+		{"/locks", ".wide-chain .root-of + ul > li > .hop .for", "12 min"},
+		{"/locks", ".wide-chain .root-of + ul > li > .hop .until", "gives up about 05:00:00"},
+		{"/locks", ".wide-chain ul ul .for", "7 min"},
 		{"/agenda", "[aria-labelledby=soonest] li:nth-child(1)", "load-events"},
 		{"/agenda", "[aria-labelledby=soonest] li:nth-child(2)", "sync-stock"},
 	} {

@@ -35,7 +35,8 @@ func newReader(o Options) *reader {
 			Table: explain.TableOf(nil)}).Explain
 	}
 	sources := locks.Sources{Advisory: o.Advisory, Restarts: o.Restarts,
-		ScheduledTimes: o.ScheduledTimes, LongestWait: o.LongestWait, Next: nextFirings(o)}
+		ScheduledTimes: o.ScheduledTimes, LongestWait: o.LongestWait,
+		WaitEnd: o.WaitEnd, Next: nextFirings(o)}
 	if o.Operations != nil {
 		sources.Pauses = o.Operations.ActivePauses
 	}

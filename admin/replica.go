@@ -68,7 +68,7 @@ func optionsOf(p page.Parts) Options {
 	o.Restarts, o.Advisory, o.Reload = p.Restarts, p.Advisory, p.Reload
 
 	o.Upcoming, o.ScheduledTimes, o.LongestWait = p.Upcoming, p.ScheduledTimes, p.LongestWait
-	o.Table, o.Explain = p.Table, p.Explain
+	o.WaitEnd, o.Table, o.Explain = p.WaitEnd, p.Table, p.Explain
 	o.Metrics, o.Trace = p.Metrics, p.Trace
 	return o
 }

@@ -123,6 +123,15 @@ func shop() Options {
 		}
 		return min(limit, 5*time.Minute), true
 	}
+	o.WaitEnd = func(r storage.Record) (storage.WaitEnd, bool) {
+		switch r.Job {
+		case "prune-orders":
+			return storage.WaitEnd{At: r.WaitSince.Add(2 * time.Hour), Estimated: true}, true
+		case "export-orders":
+			return storage.WaitEnd{At: r.ScheduledAt.Add(day), Next: true}, true
+		}
+		return storage.WaitEnd{}, false
+	}
 	o.Explain = explain.New(explain.Options{Store: h, Table: explain.TableOf(cronTable)}).Explain
 	return withUpcoming(o)
 }

@@ -104,8 +104,11 @@ type Parts struct {
 	// LongestWait returns how long a firing of a job waits for a lock that is held, but at most
 	// limit. It returns false if that is not known.
 	LongestWait func(job string, limit time.Duration) (time.Duration, bool)
-	Table       explain.Table // the cron table of the replica
-	Explain     func(ctx context.Context, job, at string) (explain.Explanation, error)
+	// WaitEnd returns when a waiting run stops waiting for its blocker, and false if that is not
+	// known.
+	WaitEnd func(run storage.Record) (storage.WaitEnd, bool)
+	Table   explain.Table // the cron table of the replica
+	Explain func(ctx context.Context, job, at string) (explain.Explanation, error)
 
 	Metrics http.Handler              // for scrapes
 	Trace   func(run uuid.UUID) Trace // of a run

@@ -57,7 +57,8 @@ func (r *Replica) pageParts(config *configs.Config) page.Parts {
 	}
 
 	parts.Upcoming, parts.ScheduledTimes = r.upcoming, r.scheduler.ScheduledTimes
-	parts.LongestWait, parts.Table = r.scheduler.LongestWait, r.scheduler.Table()
+	parts.LongestWait, parts.WaitEnd = r.scheduler.LongestWait, r.scheduler.WaitEnd
+	parts.Table = r.scheduler.Table()
 	parts.Explain = explain.New(explain.Options{Store: r.timed, Table: parts.Table,
 		Pauses: r.timed.Pauses, Keep: config.History.Keep}).Explain
 	parts.Metrics, parts.Trace = r.metrics.Handler(), r.traceOf

@@ -44,6 +44,7 @@ type Agenda struct {
 	Words   string // of the picture
 	// DensityWords is the message of the bars of density.
 	DensityWords string
+	DensityUnit  string // what a bar of density counts, and the largest number
 }
 
 // AgendaRow is the bars of one job.
@@ -106,6 +107,7 @@ func (a *Agenda) draw(part time.Duration, firings, waits []int) {
 	}
 	a.DensityWords = fmt.Sprintf("Firings in each %s: at most %d, %d of all are expected to wait",
 		words.Span(part), most, waiting)
+	a.DensityUnit = fmt.Sprintf("per %s, at most %d", words.Span(part), most)
 	for i := range firings {
 		for _, c := range []struct {
 			n     int

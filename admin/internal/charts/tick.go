@@ -14,8 +14,11 @@ type Tick struct {
 }
 
 // ticks returns the labelled times of the axis: at most nine, at round times.
-func ticks(from, until time.Time) []Tick {
-	const most = 9
+func ticks(from, until time.Time) []Tick { return ticksUpTo(9, 0, from, until) }
+
+// ticksUpTo returns about as many labelled times as most, at round times. Their distance from the
+// edges is at least margin.
+func ticksUpTo(most int, margin Percent, from, until time.Time) []Tick {
 	steps := []time.Duration{
 		time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second,
 		30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute,
@@ -23,14 +26,18 @@ func ticks(from, until time.Time) []Tick {
 		3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
 	}
 	length := until.Sub(from)
-	index := slices.IndexFunc(steps, func(step time.Duration) bool { return length/step <= most })
+	index := slices.IndexFunc(steps, func(step time.Duration) bool {
+		return int(length/step) <= most
+	})
 	step := steps[len(steps)-1]
 	if index >= 0 {
 		step = steps[index]
 	} else {
 		step *= time.Duration(cmp.Or(int(length/step)/most, 1) + 1)
 	}
-	return ticksEvery(step, from, until)
+	return slices.DeleteFunc(ticksEvery(step, from, until), func(t Tick) bool {
+		return t.X < margin || t.X > 100-margin
+	})
 }
 
 // ticksEvery returns the labelled times of the axis at multiples of step.

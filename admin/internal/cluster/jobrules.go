@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
@@ -124,7 +125,7 @@ func timeBetween(outcomes []storage.Outcome, now time.Time) time.Duration {
 
 // waitGroup is runs that wait too long for the same job.
 type waitGroup struct {
-	root  root
+	root  locks.Root
 	count int
 	since time.Time
 }
@@ -132,15 +133,15 @@ type waitGroup struct {
 // waitGroups returns the runs that wait for longer than the runs of their job usually do, grouped
 // by the job at the end of the chain of waits.
 func waitGroups(e Evidence) (groups []*waitGroup) {
-	chains := newChains(e.Waiting)
+	chains := locks.NewChains(e.Waiting)
 	for _, run := range e.Waiting {
 		since := waitsSince(run)
 		if since.IsZero() || e.Now.Sub(since) <= max(minLongWait, e.Delays[run.Job].Long) {
 			continue
 		}
-		at := chains.root(run)
+		at := chains.Root(run)
 		place := slices.IndexFunc(groups, func(g *waitGroup) bool {
-			return g.root.name() == at.name()
+			return g.root.Name() == at.Name()
 		})
 		if place < 0 {
 			groups = append(groups, &waitGroup{root: at, since: since})
@@ -155,35 +156,43 @@ func waitGroups(e Evidence) (groups []*waitGroup) {
 	return groups
 }
 
+// waitsSince returns since when a run waits for a blocker or for a worker, or zero in a retry wait.
+func waitsSince(run storage.Record) time.Time {
+	if run.Reason == reasons.Retry {
+		return time.Time{}
+	}
+	return records.Since(run)
+}
+
 // waitProblems reports runs that wait too long. The problems of a group include what follows from
 // its cause: a long run of the holder, and skipped firings.
 func waitProblems(e Evidence, add func(Problem)) {
 	for _, g := range waitGroups(e) {
 		behind, holds := "", ""
-		if name := g.root.name(); name != "" {
+		if name := g.root.Name(); name != "" {
 			behind = " behind " + name
-			if g.root.resource != "" {
-				holds = ", which holds " + words.Cut(g.root.resource, 200)
+			if g.root.Resource != "" {
+				holds = ", which holds " + words.Cut(g.root.Resource, 200)
 			}
 		}
 		text := words.Figure(g.count, "run waits", "runs wait") + " longer than usual" + behind +
 			holds + "."
 		for _, run := range longRuns(e) {
-			if run.ID.String() == g.root.holder.Run {
+			if run.ID.String() == g.root.Holder.Run {
 				text += " Job " + words.Cut(run.Job, 200) + " usually takes " +
 					words.Took(e.Usual[run.Job].Median) + "."
 			}
 		}
 		var skipped []string
 		for _, job := range skippedJobs(e) {
-			if rootOf(e.Skipped[job]) == g.root.holder.Job {
+			if rootOf(e.Skipped[job]) == g.root.Holder.Job {
 				skipped = append(skipped, job)
 			}
 		}
 		if len(skipped) > 0 {
 			text += " Firings of " + named(skipped) + " are skipped because of it."
 		}
-		add(Problem{Kind: KindLongWait, Severity: Amber, Subject: g.root.holder.Job, Link: "/locks",
+		add(Problem{Kind: KindLongWait, Severity: Amber, Subject: g.root.Holder.Job, Link: "/locks",
 			Since: &g.since, Count: g.count, Text: text,
 			ended: words.Figure(g.count, "run", "runs") + " waited longer than usual" + behind +
 				"."})
@@ -194,8 +203,8 @@ func waitProblems(e Evidence, add func(Problem)) {
 func reported(groups []*waitGroup) map[string]bool {
 	names := make(map[string]bool, len(groups))
 	for _, g := range groups {
-		if g.root.holder.Job != "" {
-			names[g.root.holder.Job] = true
+		if g.root.Holder.Job != "" {
+			names[g.root.Holder.Job] = true
 		}
 	}
 	return names

@@ -15,6 +15,21 @@ const (
 	shownBusy     = 12 // resources
 )
 
+// maxHops bounds the waiting runs that the overview lists.
+const maxHops = 12
+
+// WaitTreesShown returns the trees of waiting runs that the page lists.
+func (o *Overview) WaitTreesShown() []*locks.WaitTree {
+	shown, _ := locks.CutTrees(locks.NewWaitTrees(o.Waiting, o.holders), maxHops)
+	return shown
+}
+
+// WaitTreesMore returns the number of waiting runs that the page does not list.
+func (o *Overview) WaitTreesMore() int {
+	_, left := locks.CutTrees(locks.NewWaitTrees(o.Waiting, o.holders), maxHops)
+	return left
+}
+
 // Title returns the title for the browser's tab.
 func (o *Overview) Title() string {
 	if o.Status.Severity == Neutral {
@@ -59,6 +74,14 @@ func (o *Overview) NextBriefly() []Firing { return o.Next[:min(len(o.Next), 3)] 
 func (o *Overview) Unsuccessful() (n int) {
 	for _, f := range o.FailuresByJob {
 		n += f.Broken() + f.NotRun()
+	}
+	return n
+}
+
+// Failed returns the number of runs of the last 24 h that started and did not succeed.
+func (o *Overview) Failed() (n int) {
+	for _, f := range o.FailuresByJob {
+		n += f.Broken()
 	}
 	return n
 }

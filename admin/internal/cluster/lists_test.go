@@ -6,9 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
-	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // TestOverviewListsTheMostUrgentResources checks that of many busy resources the page lists those
@@ -30,23 +28,6 @@ func TestOverviewListsTheMostUrgentResources(t *testing.T) {
 	want := "[t02 t05 t30 t31 t32 t33 t34 t35 t36 t37 t38 t39]"
 	if fmt.Sprint(got) != want || o.BusyMore() != 28 {
 		t.Errorf("got %v and %d more, want %s and 28 more", got, o.BusyMore(), want)
-	}
-}
-
-// TestLargestWaitTreeIsFirst checks that the page begins with the holder for which most runs wait.
-func TestLargestWaitTreeIsFirst(t *testing.T) {
-	var waiting []storage.Record
-	for i, holder := range []string{"old", "busy", "busy"} {
-		waiting = append(waiting, storage.Record{ID: [16]byte{byte(i + 1)}, Job: "job",
-			State: jobs.Waiting, BlockedBy: &jobs.Blocker{Resource: "t",
-				Holder: locking.Owner{Job: holder, Run: holder, Replica: "a"}}})
-	}
-	var got []string
-	for _, tree := range newWaitTrees(waiting, nil) {
-		got = append(got, fmt.Sprint(tree.Holder.Job, " ", tree.Runs))
-	}
-	if want := "[busy 2 old 1]"; fmt.Sprint(got) != want {
-		t.Errorf("got %v, want %s", got, want)
 	}
 }
 

@@ -49,14 +49,18 @@ type Overview struct {
 	Last     []storage.Record `json:"last_runs"`
 	Next     []Firing         `json:"next"` // by this replica's cron table
 	Replicas []Replica        `json:"replicas"`
+	// Conflicts has the expected conflicts of the next 24 hours; absent: they are not known yet.
+	Conflicts *locks.ExpectedConflicts `json:"expected_conflicts_24h,omitempty"`
 	// jobs whose definitions differ between replicas
 	Drift  []storage.JobDrift `json:"drift,omitempty"`
 	Pauses []storage.Pause    `json:"pauses,omitempty"` // active pauses, oldest first
 	// actions that the viewer may perform on some target, and on everything
-	Can     permission.Allowed         `json:"-"`
-	CanAll  permission.Allowed         `json:"-"`
-	holders map[string][]locks.Lock    // the locks of each run, by its id
-	usual   map[string]storage.Typical // of the jobs of the runs in RunningShown
+	Can    permission.Allowed `json:"-"`
+	CanAll permission.Allowed `json:"-"`
+	// PausedJobs is the number of jobs that Next leaves out.
+	PausedJobs int `json:"-"`
+	holders    locks.HeldLocks
+	usual      map[string]storage.Typical // of the jobs of the runs in RunningShown
 }
 
 // Firing is an upcoming firing.
@@ -64,6 +68,7 @@ type Firing struct {
 	Job         string           `json:"job"`
 	ScheduledAt time.Time        `json:"scheduled_at"`
 	Resources   []locks.Resource `json:"resources"`
+	Expected    string           `json:"expected,omitempty"` // "wait", "skip", or absent
 }
 
 // EmptyOverview returns an overview that has empty lists instead of null.
@@ -115,20 +120,23 @@ func (r *Reader) Overview(ctx context.Context, p Snapshot) (Overview, error) {
 		return o, err
 	}
 	o.Failing = failingGroups(p.Facts, o.Now)
-	if o.Next, err = r.next(ctx, o.Now, o.Pauses); err != nil {
+	if o.Next, o.PausedJobs, err = r.next(ctx, o.Now, o.Pauses); err != nil {
 		return o, err
 	}
-	o.Resources = locks.ResourceStates(known, set.Locks, o.Waiting)
-	o.holders = make(map[string][]locks.Lock)
-	for _, lock := range slices.Concat(set.Locks, set.Own) {
-		o.holders[lock.Holder.Run] = append(o.holders[lock.Holder.Run], lock)
+	if o.Conflicts, err = locks.FindExpectedConflicts(ctx, r.lock, o.Now); err != nil {
+		return o, err
 	}
+	for i := range o.Next {
+		o.Next[i].Expected = o.Conflicts.Of(o.Next[i].Job, o.Next[i].ScheduledAt)
+	}
+	o.Resources = locks.ResourceStates(known, set.Locks, o.Waiting)
+	o.holders = locks.NewHeldLocks(set)
 	o.Summary = summary(&o)
 	return o, nil
 }
 
-// next returns the next firings of jobs that are not paused.
-func (r *Reader) next(ctx context.Context, now time.Time, pauses []storage.Pause) ([]Firing,
+// next returns the next firings of jobs that are not paused, and the number of paused jobs.
+func (r *Reader) next(ctx context.Context, now time.Time, pauses []storage.Pause) ([]Firing, int,
 	error) {
 	next := []Firing{}
 	paused := make(map[string]bool)
@@ -137,7 +145,7 @@ func (r *Reader) next(ctx context.Context, now time.Time, pauses []storage.Pause
 		views, err := r.Store.ListJobs(ctx, storage.JobFilter{Paused: &only,
 			Limit: storage.MaxBatch})
 		if err != nil {
-			return next, fmt.Errorf("paused jobs: %w", err)
+			return next, 0, fmt.Errorf("paused jobs: %w", err)
 		}
 		for _, v := range views {
 			paused[v.Name] = true
@@ -148,9 +156,10 @@ func (r *Reader) next(ctx context.Context, now time.Time, pauses []storage.Pause
 			slices.ContainsFunc(pauses, func(p storage.Pause) bool { return p.Covers(f.Job, "") }) {
 			continue
 		}
-		next = append(next, Firing{f.Job, f.ScheduledAt.UTC(), locks.ResourcesOf(f.Resources)})
+		next = append(next, Firing{Job: f.Job, ScheduledAt: f.ScheduledAt.UTC(),
+			Resources: locks.ResourcesOf(f.Resources)})
 	}
-	return next, nil
+	return next, len(paused), nil
 }
 
 func (r *Reader) overviewRuns(ctx context.Context, o *Overview) (err error) {

@@ -21,7 +21,7 @@ type RunningRow struct {
 func (o *Overview) RunningShown() []RunningRow {
 	rows := make([]RunningRow, 0, shownRunning)
 	for _, run := range o.Running[:min(len(o.Running), shownRunning)] {
-		rows = append(rows, RunningRow{run, o.holders[run.ID.String()],
+		rows = append(rows, RunningRow{run, o.holders.OfRun(run.ID.String()),
 			max(0, o.Now.Sub(records.Since(run))), o.usual[run.Job]})
 	}
 	return rows

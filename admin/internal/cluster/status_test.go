@@ -375,25 +375,3 @@ func TestEveryKindHasAPhrase(t *testing.T) {
 		seen[text] = kind
 	}
 }
-
-// TestChainOfWaits follows waits to the run that blocks all of them, and checks that a cycle ends
-// the search.
-func TestChainOfWaits(t *testing.T) {
-	owner := func(r storage.Record) locking.Owner {
-		return locking.Owner{Job: r.Job, Run: r.ID.String()}
-	}
-	a, b := waiter(1, "a", time.Hour, nil), waiter(2, "b", time.Hour, nil)
-	a.BlockedBy = &jobs.Blocker{Resource: "x", Waiting: true, Holder: owner(b)}
-	b.BlockedBy = &jobs.Blocker{Resource: "y", Waiting: true, Holder: owner(a)}
-	if got := newChains([]storage.Record{a, b}).root(a).name(); got != "b" && got != "a" {
-		t.Errorf("the root of a circle is %q", got)
-	}
-	a.BlockedBy.Root = jobs.Root{Resource: "z", Holder: locking.Owner{Job: "c"}}
-	if got := newChains([]storage.Record{a}).root(a); got.name() != "c" || got.resource != "z" {
-		t.Errorf("the recorded root is %+v", got)
-	}
-	b.BlockedBy = &jobs.Blocker{Resource: "y", Holder: locking.Owner{Job: "d"}}
-	if got := newChains([]storage.Record{a, b}).root(a); got.name() != "d" || got.resource != "y" {
-		t.Errorf("the current root is %+v, want that of the blocker", got)
-	}
-}

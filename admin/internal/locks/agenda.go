@@ -51,6 +51,11 @@ type Agenda struct {
 	Listed int            `json:"-"` // jobs that the filter selects
 	// Soonest are the next firings of the jobs that the filter selects, one of each job.
 	Soonest []AgendaJob `json:"-"`
+	// Conflicts are the expected conflicts by job, holder and resource, the first one first.
+	Conflicts []Conflict `json:"-"`
+
+	waits     map[firingKey]expectedWait
+	waitTimes []time.Time // scheduled times of the firings with waits, the soonest first
 }
 
 // AgendaInterval is a part of the time of an agenda.
@@ -149,7 +154,13 @@ func (r *Reader) findAgenda(ctx context.Context, now time.Time,
 		return a, err
 	}
 	a.Until, a.Cut = f.Until.UTC(), append(a.Cut, f.Cut...)
-	a.collect(jobs, firings, expectedWaits(jobs, firings))
+	held, err := expectedHolds(ctx, r, now)
+	if err != nil {
+		return a, err
+	}
+	a.waits = expectedWaits(jobs, held, firings)
+	a.collect(jobs, firings)
+	a.Conflicts = expectedConflicts(jobs, firings, a.waits)
 	tables := tablesOf(next)
 	for i := range a.Entries {
 		a.Entries[i].tables = tables[a.Entries[i].Job]
@@ -206,9 +217,10 @@ type expectedWait struct {
 }
 
 // expectedWaits simulates the firings with the median durations of the jobs.
-func expectedWaits(jobs []*contender, firings []upcomingFiring) map[firingKey]expectedWait {
+func expectedWaits(jobs []*contender, held []expectedHold,
+	firings []upcomingFiring) map[firingKey]expectedWait {
 	waits := make(map[firingKey]expectedWait)
-	newSimulation(jobs).simulate(firings,
+	newSimulation(jobs, held...).simulate(firings,
 		func(one *contender) time.Duration { return one.typical.Median },
 		func(c *Conflict, at time.Time, wait time.Duration, skipped bool) {
 			waits[firingKey{c.Job, at.UnixNano()}] =
@@ -217,9 +229,41 @@ func expectedWaits(jobs []*contender, firings []upcomingFiring) map[firingKey]ex
 	return waits
 }
 
+// expectedConflicts groups the expected waits by job, holder and resource. The one with the first
+// scheduled time is first.
+func expectedConflicts(jobs []*contender, firings []upcomingFiring,
+	waits map[firingKey]expectedWait) (conflicts []Conflict) {
+	places := make(map[[3]string]int)
+	for _, f := range firings {
+		wait, expected := waits[firingKey{jobs[f.contender].job, f.at.UnixNano()}]
+		if !expected {
+			continue
+		}
+		key := [3]string{jobs[f.contender].job, wait.holder, wait.resource}
+		place, known := places[key]
+		if !known {
+			place = len(conflicts)
+			places[key] = place
+			conflicts = append(conflicts, Conflict{Job: key[0], Holder: key[1], Resource: key[2]})
+		}
+		conflicts[place].likely(f.at, wait.wait, wait.skipped)
+	}
+	return conflicts
+}
+
+// shownExpected is the number of expected conflicts that the page of the agenda lists.
+const shownExpected = 9
+
+// ConflictsShown returns the expected conflicts that the page lists.
+func (a *Agenda) ConflictsShown() []Conflict {
+	return a.Conflicts[:min(len(a.Conflicts), shownExpected)]
+}
+
+// ConflictsMore returns the number of expected conflicts that the page does not list.
+func (a *Agenda) ConflictsMore() int { return len(a.Conflicts) - len(a.ConflictsShown()) }
+
 // collect arranges the firings by job and by interval.
-func (a *Agenda) collect(jobs []*contender, firings []upcomingFiring,
-	waits map[firingKey]expectedWait) {
+func (a *Agenda) collect(jobs []*contender, firings []upcomingFiring) {
 	part := a.Until.Sub(a.From) / agendaIntervals
 	for i := range agendaIntervals {
 		a.Intervals = append(a.Intervals,
@@ -228,7 +272,7 @@ func (a *Agenda) collect(jobs []*contender, firings []upcomingFiring,
 	entries := make([]AgendaJob, len(jobs))
 	for _, f := range firings {
 		one, entry := jobs[f.contender], &entries[f.contender]
-		wait, waiting := waits[firingKey{one.job, f.at.UnixNano()}]
+		wait, waiting := a.waits[firingKey{one.job, f.at.UnixNano()}]
 		entry.add(f.at, wait, waiting)
 		if one.pause != nil {
 			continue
@@ -239,6 +283,7 @@ func (a *Agenda) collect(jobs []*contender, firings []upcomingFiring,
 		if waiting {
 			interval.Waits++
 			a.Waits++
+			a.waitTimes = append(a.waitTimes, f.at)
 		}
 		if wait.skipped {
 			a.Skips++

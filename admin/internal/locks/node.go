@@ -9,11 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// The number of holders and waiters that the page shows per node.
-const (
-	shownWaiters = 8
-	shownHolders = 20 // a semaphore may have many
-)
+// shownHolders is the number of holders that the page shows per node. A semaphore may have many.
+const shownHolders = 20
 
 // ResourceNode is a resource, or an ancestor of resources.
 type ResourceNode struct {
@@ -79,21 +76,12 @@ func (n *ResourceNode) Open() bool { return n.open }
 func (n *ResourceNode) Path() string { return n.path }
 
 // Taken returns the node and its descendants that have locks of their own.
-func (n *ResourceNode) Taken() []*ResourceNode {
-	return n.those(func(n *ResourceNode) bool { return n.State == HeldItself })
-}
-
-// awaited returns the node and its descendants for which runs wait.
-func (n *ResourceNode) awaited() []*ResourceNode {
-	return n.those(func(n *ResourceNode) bool { return len(n.Waiting) > 0 })
-}
-
-func (n *ResourceNode) those(are func(*ResourceNode) bool) (nodes []*ResourceNode) {
-	if are(n) {
+func (n *ResourceNode) Taken() (nodes []*ResourceNode) {
+	if n.State == HeldItself {
 		nodes = append(nodes, n)
 	}
 	for _, child := range n.Beneath {
-		nodes = append(nodes, child.those(are)...)
+		nodes = append(nodes, child.Taken()...)
 	}
 	return nodes
 }
@@ -132,26 +120,6 @@ func (n *ResourceNode) OwnMore() int {
 	}
 	return len(n.Locks) - len(n.Own())
 }
-
-// shownLocks is the number of locks of a node that the page shows.
-const shownLocks = 5
-
-// Covering returns the locks of ancestors that cover the node.
-func (n *ResourceNode) Covering() []Lock {
-	if n.State != HeldAbove {
-		return nil
-	}
-	return n.Locks[:min(len(n.Locks), shownLocks)]
-}
-
-// WaitingShown returns the oldest waiting runs, which the page lists, below the runs that they wait
-// behind.
-func (n *ResourceNode) WaitingShown() []*Waiter {
-	return nest(n.Waiting[:min(len(n.Waiting), shownWaiters)])
-}
-
-// WaitingMore returns the number of waiting runs that the page does not list.
-func (n *ResourceNode) WaitingMore() int { return max(0, len(n.Waiting)-shownWaiters) }
 
 // Slots returns how many slots of a semaphore are taken, or "" for other nodes.
 func (n *ResourceNode) Slots() string {

@@ -39,6 +39,9 @@ type Sources struct {
 	// LongestWait returns how long a firing of a job waits for a lock, but at most limit, and false
 	// if that is not known.
 	LongestWait func(job string, limit time.Duration) (time.Duration, bool)
+	// WaitEnd returns when a waiting run stops waiting for its blocker, and false if that is not
+	// known.
+	WaitEnd func(run storage.Record) (storage.WaitEnd, bool)
 	// Pauses returns the active pauses.
 	Pauses func(ctx context.Context) ([]storage.Pause, error)
 }
@@ -87,7 +90,11 @@ func NewReader(store storage.History, from Sources) *Reader {
 	for _, span := range AgendaSpans() {
 		r.agendas[span.Name] = records.NewQuietCached(
 			func(ctx context.Context, now time.Time) (Agenda, error) {
-				return r.findAgenda(ctx, now, span.Length)
+				a, err := r.findAgenda(ctx, now, span.Length)
+				if span.Name != DefaultAgendaSpan { // only ExpectedConflicts reads them
+					a.waits, a.waitTimes = nil, nil
+				}
+				return a, err
 			})
 	}
 	return r

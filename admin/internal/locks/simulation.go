@@ -13,11 +13,16 @@ type simulation struct {
 	// for each requested resource: itself, its ancestors and its descendants
 	related map[locking.Resource][]locking.Resource
 	met     map[[3]string]*Conflict
+	now     []expectedHold // locks that are held at the beginning
 }
 
-func newSimulation(contenders []*contender) *simulation {
+// newSimulation returns a simulation of the contenders. It begins with the given locks.
+func newSimulation(contenders []*contender, now ...expectedHold) *simulation {
 	c := &simulation{contenders: contenders, related: map[locking.Resource][]locking.Resource{},
-		met: map[[3]string]*Conflict{}}
+		met: map[[3]string]*Conflict{}, now: now}
+	for _, hold := range now {
+		c.related[hold.request.Resource] = nil
+	}
 	for _, r := range contenders {
 		for _, request := range r.requests {
 			c.related[request.Resource] = nil
@@ -37,9 +42,9 @@ func newSimulation(contenders []*contender) *simulation {
 
 // expectedHold is a simulated lock and its end.
 type expectedHold struct {
-	contender int // its index
-	request   locking.Request
-	until     time.Time
+	job     string // "" for a program that uses locks without jobs
+	request locking.Request
+	until   time.Time
 }
 
 // simulate starts each firing at its scheduled time or when its blocker has ended, and lets it run
@@ -48,6 +53,9 @@ type expectedHold struct {
 func (c *simulation) simulate(scheduledTimes []upcomingFiring, takes func(*contender) time.Duration,
 	count func(*Conflict, time.Time, time.Duration, bool)) {
 	held := make(map[locking.Resource][]expectedHold)
+	for _, hold := range c.now {
+		held[hold.request.Resource] = append(held[hold.request.Resource], hold)
+	}
 	busy := make([]time.Time, len(c.contenders)) // end of the current run of each job
 	for _, scheduledAt := range scheduledTimes {
 		one := c.contenders[scheduledAt.contender]
@@ -60,8 +68,7 @@ func (c *simulation) simulate(scheduledTimes []upcomingFiring, takes func(*conte
 			wait := until.Sub(scheduledAt.at)
 			skipped = one.waitLimited && wait > one.waitLimit ||
 				!scheduledAt.next.IsZero() && until.After(scheduledAt.next)
-			met := c.conflict(one.job, c.contenders[way.contender].job,
-				way.request.Resource.String())
+			met := c.conflict(one.job, way.job, way.request.Resource.String())
 			count(met, scheduledAt.at, wait, skipped)
 			start = until
 		}
@@ -72,7 +79,7 @@ func (c *simulation) simulate(scheduledTimes []upcomingFiring, takes func(*conte
 		busy[scheduledAt.contender] = end
 		for _, request := range one.requests {
 			held[request.Resource] = append(held[request.Resource],
-				expectedHold{scheduledAt.contender, request, end})
+				expectedHold{one.job, request, end})
 		}
 	}
 }
@@ -96,7 +103,7 @@ func (c *simulation) blockedBy(held map[locking.Resource][]expectedHold, one *co
 			})
 			held[near] = still
 			for _, h := range still {
-				if c.contenders[h.contender] == one {
+				if h.job == one.job {
 					continue // an overlap of the job with itself is no conflict
 				}
 				if request.Mode == locking.Slotted && h.request.Mode == locking.Slotted &&

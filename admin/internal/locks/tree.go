@@ -18,7 +18,7 @@ const (
 	shownBusy      = 60
 	shownUnheld    = 500
 	maxOpenNodes   = 60 // a tree of up to so many resources is fully unfolded
-	summaryBlocked = 2  // number of blocked resources that the summary names
+	summaryBlocked = 1  // number of blocked resources that the summary names
 )
 
 // ResourceTree is the resources that jobs name, their locks and their waiters.
@@ -38,6 +38,7 @@ type ResourceTree struct {
 
 	Filter Fields      `json:"-"`
 	Pager  param.Pager `json:"-"`
+	Chains *WaitChains `json:"-"` // nil on later pages
 }
 
 // Filter narrows the tree.
@@ -73,6 +74,9 @@ func (r *Reader) ResourceTree(ctx context.Context, now time.Time, f Filter) (Res
 	g := newLockIndex(known, set, waiting)
 	tree := g.tree(f)
 	tree.MoreWaiting = len(waiting) == storage.MaxBatch
+	if f.after == "" {
+		tree.Chains = newWaitChains(now, g, set, waiting, f, r.WaitEnd)
+	}
 	tree.Summary = g.summary(now, &tree)
 	if set.Advisory != nil {
 		tree.Advisory = words.OneLine(set.Advisory.Error(), 300)

@@ -1,18 +1,22 @@
 package locks
 
 import (
-	"cmp"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/charts"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // Waiter is a waiting run with the runs that wait behind it.
 type Waiter struct {
 	storage.Record
 	Waiters []*Waiter // oldest first
+	// Limit and Bar are empty on pages that do not show them.
+	Limit WaitLimit
+	Bar   charts.WaitBar
 
-	nested bool // it is one of the Waiters of another one
+	end time.Time // of the wait; zero: unknown, or without a limit
 }
 
 // Wants returns the resource that the run waits for, or "".
@@ -23,8 +27,14 @@ func (w *Waiter) Wants() string {
 	return w.BlockedBy.Resource
 }
 
-// Nested reports whether the run is listed below the run that it waits behind.
-func (w *Waiter) Nested() bool { return w.nested }
+// BehindOwnRun reports whether the run waits for an earlier run of its job, and for no resource.
+func (w *Waiter) BehindOwnRun() bool { return isJobName(w.Wants()) }
+
+// isJobName reports whether a resource is the name of a job, which each run of the job holds.
+func isJobName(resource string) bool {
+	parsed, err := locking.ParseDisplay(resource)
+	return err == nil && parsed.Kind() == locking.KindJob
+}
 
 // Before returns the id of the waiting run that a run waits behind, or "" if it is the first of its
 // chain, or its chain ends in a circle. The map has waiting runs by their ids.
@@ -46,47 +56,4 @@ func Before(waiting map[string]storage.Record, run storage.Record) string {
 		}
 	}
 	return ""
-}
-
-// nest arranges waiting runs below the runs that they wait behind, as far as these are in the list.
-func nest(runs []storage.Record) (first []*Waiter) {
-	waiting := make(map[string]storage.Record, len(runs))
-	nodes := make(map[string]*Waiter, len(runs))
-	for _, run := range runs {
-		waiting[run.ID.String()], nodes[run.ID.String()] = run, &Waiter{Record: run}
-	}
-	for _, run := range runs {
-		node := nodes[run.ID.String()]
-		if before := Before(waiting, run); before != "" {
-			node.nested = true
-			nodes[before].Waiters = append(nodes[before].Waiters, node)
-		} else {
-			first = append(first, node)
-		}
-	}
-	return first
-}
-
-// WaiterList is waiting runs for the template.
-type WaiterList struct {
-	Now     time.Time
-	Waiters []*Waiter
-	Free    bool // the holder that they waited for has released the resource
-}
-
-// NewWaiterList returns a list of waiting runs.
-func NewWaiterList(now time.Time, waiters []*Waiter, free bool) WaiterList {
-	return WaiterList{now, waiters, free}
-}
-
-// Awaited names the run that a run of the list waits for, or returns "".
-func (l WaiterList) Awaited(w *Waiter) string {
-	switch b := w.BlockedBy; {
-	case b == nil || l.Free && !b.Waiting:
-		return ""
-	case b.Holder.Job == w.Job:
-		return "its earlier run"
-	default:
-		return cmp.Or(b.Holder.Job, "a program")
-	}
 }

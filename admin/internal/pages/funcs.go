@@ -13,8 +13,7 @@ import (
 func lockFuncs() template.FuncMap {
 	return template.FuncMap{
 		"locktabs": locks.Tabs, "lockStates": locks.LockStates, "nodes": locks.NewNodeList,
-		"waiters":         locks.NewWaiterList,
-		"waits":           locks.NewWaits,
+		"chains":          newChainList,
 		"advisory":        locks.AdvisoryWords,
 		"took":            words.Took,
 		"axisY":           func() int { return charts.AxisHeight },

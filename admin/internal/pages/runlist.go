@@ -55,6 +55,17 @@ func newHops(now time.Time, waiters []*locks.Waiter, can permission.Allowed) hop
 	return hops{now, waiters, can}
 }
 
+// chainList is the wait chains for the template.
+type chainList struct {
+	Now time.Time
+	*locks.WaitChains
+	Can permission.Allowed // actions to which each run has links
+}
+
+func newChainList(now time.Time, c *locks.WaitChains, can permission.Allowed) chainList {
+	return chainList{now, c, can}
+}
+
 func newRunList(now time.Time, runs []storage.Record) runList {
 	return runList{Now: now, Runs: runs}
 }

@@ -53,7 +53,7 @@ func (a *Cached[T]) Get(ctx context.Context, now time.Time) (answer T, err error
 	answer, age, ok := a.cached(now)
 	if ok {
 		if age >= a.renewal {
-			a.renew(ctx, now)
+			a.Renew(ctx, now)
 		}
 		return answer, nil
 	}
@@ -72,9 +72,23 @@ func (a *Cached[T]) Get(ctx context.Context, now time.Time) (answer T, err error
 	return answer, err
 }
 
-// renew queries the next result in the background, unless another caller does. If the query fails,
+// Latest returns the last result if it is younger than lifetime, and false if there is none. It
+// queries nothing itself: from the age renewal it begins to query the next result.
+func (a *Cached[T]) Latest(ctx context.Context, now time.Time,
+	renewal, lifetime time.Duration) (answer T, ok bool) {
+	a.mu.Lock()
+	answer, age := a.answer, now.Sub(a.at)
+	ok = !a.at.IsZero() && age >= 0 && age < lifetime
+	a.mu.Unlock()
+	if ok && age >= renewal {
+		a.Renew(ctx, now)
+	}
+	return answer, ok
+}
+
+// Renew queries the next result in the background, unless another caller does. If the query fails,
 // the caller that finds no result queries again and gets the error.
-func (a *Cached[T]) renew(ctx context.Context, now time.Time) {
+func (a *Cached[T]) Renew(ctx context.Context, now time.Time) {
 	select {
 	case a.turn <- struct{}{}:
 	default:

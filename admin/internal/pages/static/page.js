@@ -117,7 +117,10 @@
   // that has the focus, in charts too: browsers leave a link alone that is in sight in part.
   for (const e of document.querySelectorAll(".nav [aria-current], .tabs [aria-current]")) e.scrollIntoView({ block: "nearest", inline: "center" });
   document.addEventListener("focusin", (event) => {
-    if (event.target.closest(".nav, .tabs, .timeline, .lanes, .grid")) event.target.scrollIntoView({ block: "nearest", inline: "nearest" });
+    const frame = event.target.closest(".nav, .tabs, .timeline, .lanes, .grid");
+    if (!frame) return;
+    const wide = event.target !== frame && event.target.getBoundingClientRect().width > frame.clientWidth;
+    event.target.scrollIntoView({ block: "nearest", inline: wide ? "start" : "nearest" });
   });
 
   // Time fields show the zone of the page and are sent in UTC, except those in the zone of a job.
@@ -463,12 +466,15 @@
   };
 
   // A region does not become lower by an update, until the viewer does something.
-  const regions = ".overall, .panel, .lead, .words, .chips, .node, .waiters, .list > li, .hop, .hold, .terms, .rows tbody tr";
+  const regions = ".overall, .panel, .lead, .words, .chips, .node, .list > li, .chain li, .hop, .hold, .terms, .rows tbody tr";
   const heightOf = (e) => e.getBoundingClientRect().height;
   const heights = () => [...document.querySelectorAll("#live :is(" + regions + ")")].map((e) => [e, heightOf(e)]);
   const steadily = (update) => {
     const before = heights();
+    // A region with data-steady does not become higher either: its list is scrolled.
+    const boxes = [...document.querySelectorAll("#live [data-steady]")].map((e) => [e, heightOf(e)]);
     update();
+    for (const [e, height] of boxes) if (e.isConnected && heightOf(e) > height) e.style.maxHeight = height + "px";
     const lower = before.map(([e, height]) => [e.isConnected ? e : heirs.get(e), height]).filter(([e, height]) => e && height > heightOf(e));
     for (const [e, height] of lower) e.style[getComputedStyle(e).display === "table-row" ? "height" : "minHeight"] = height + "px";
   };
