@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/pages"
@@ -71,6 +72,8 @@ type auditView struct {
 	Stored bool
 	Pager  param.Pager
 	Filter auditFields
+	First  bool   // it is the first page
+	News   string // number of entries that came after those of the page; "" for none
 }
 
 // auditFields are the submitted fields of the filter.
@@ -83,15 +86,20 @@ func (f auditFields) Any() bool { return f != auditFields{} }
 func (auditFields) AllActions() []string { return AuditActions() }
 
 func (s auditPages) auditPage(w http.ResponseWriter, r *http.Request) {
-	p, err := param.Read(r, append(auditParams(), "refresh")...)
+	p, err := param.Read(r, append(auditParams(), "refresh", param.Newest)...)
 	var filter storage.AuditFilter
+	var newest time.Time
 	if err == nil {
 		filter, err = readAuditFilter(p)
+	}
+	if err == nil {
+		newest, err = p.Time(param.Newest)
 	}
 	if err != nil {
 		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
+	p.Del(param.Newest)
 	pages.Show(s.Site, w, r, pages.Page[auditView]{
 		Template: "audit.html", Section: "/audit", Title: "Audit", Live: true,
 		Fields: true,
@@ -100,6 +108,12 @@ func (s auditPages) auditPage(w http.ResponseWriter, r *http.Request) {
 			v.Filter, v.Stored = auditFields{filter.Actor, filter.Action, filter.Target},
 				s.options.Operations != nil
 			asked := filter
+			if v.First = filter.Before == nil; v.First {
+				v.News, err = keepAuditTo(ctx, s.options.Operations, &asked, newest)
+				if err != nil {
+					return v, err
+				}
+			}
 			// one extra row shows whether there is another page
 			asked.Limit = min(filter.Limit+1, storage.MaxBatch)
 			lines, err := audited(ctx, s.options.Operations, asked)
@@ -114,7 +128,27 @@ func (s auditPages) auditPage(w http.ResponseWriter, r *http.Request) {
 			}
 			return v, nil
 		},
+		Complete: func(v *auditView, f *pages.Frame) {
+			if v.First && len(v.Lines) > 0 {
+				f.Newest = newestText(newest, v.Lines[0].At)
+			}
+		},
 	})
+}
+
+// keepAuditTo narrows the filter of a page to the entries up to the newest one that the page showed
+// before, and returns the number of newer entries, or "" if there are none. A zero time changes
+// nothing.
+func keepAuditTo(ctx context.Context, ops *operations.Operations, f *storage.AuditFilter,
+	newest time.Time) (string, error) {
+	if newest.IsZero() {
+		return "", nil
+	}
+	f.Until = newest.Add(time.Microsecond) // the precision of the stores
+	news := *f
+	news.Since, news.Until, news.Limit = f.Until, time.Time{}, maxNews+1
+	lines, err := audited(ctx, ops, news)
+	return newsOf(len(lines)), err
 }
 
 // auditCursors page from the newest entry to the oldest. There is no previous page, only the first.

@@ -26,8 +26,11 @@ const (
 type backfillsView struct {
 	Active, Ended []storage.Backfill
 	AllActive     string // address of the list of active backfills, if Active has not all of them
-	Pager         param.Pager
-	Filter        backfillFields
+	// ListsActive and ListsEnded say that the page has the list, even if it is empty.
+	ListsActive, ListsEnded bool
+
+	Pager  param.Pager
+	Filter backfillFields
 }
 
 // backfillFields are the submitted fields of the filter.
@@ -67,7 +70,10 @@ func (s backfillPages) backfillsPage(w http.ResponseWriter, r *http.Request) {
 func (r *reader) backfillsView(ctx context.Context, p param.Set, path string,
 	filter storage.BackfillFilter) (v backfillsView, err error) {
 	v.Filter = backfillFields{filter.Job, filter.State}
-	if filter.State == "" && filter.Before == nil && filter.After == nil {
+	first := filter.State == "" && filter.Before == nil && filter.After == nil
+	v.ListsActive, v.ListsEnded = first || filter.State == storage.BackfillActive,
+		filter.State != storage.BackfillActive
+	if first {
 		active := storage.BackfillFilter{Job: filter.Job, State: storage.BackfillActive}
 		var more bool
 		v.Active, more, _, err = r.pageOfBackfills(ctx, active, filter.Limit)

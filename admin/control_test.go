@@ -296,7 +296,8 @@ func (c *control) Audit(_ context.Context, f storage.AuditFilter) ([]storage.Aud
 		}
 		if (f.Actor == "" || f.Actor == line.Actor) &&
 			(f.Action == "" || f.Action == line.Action) &&
-			(f.Target == "" || f.Target == line.Target) {
+			(f.Target == "" || f.Target == line.Target) && !line.At.Before(f.Since) &&
+			(f.Until.IsZero() || line.At.Before(f.Until)) {
 			found = append(found, line)
 		}
 	}

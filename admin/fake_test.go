@@ -530,7 +530,8 @@ func (h auditOf) Audit(_ context.Context, f storage.AuditFilter) ([]storage.Audi
 	var found []storage.Audited
 	for _, line := range h.audit {
 		if f.Actor != "" && line.Actor != f.Actor || f.Action != "" && line.Action != f.Action ||
-			f.Target != "" && line.Target != f.Target ||
+			f.Target != "" && line.Target != f.Target || line.At.Before(f.Since) ||
+			!f.Until.IsZero() && !line.At.Before(f.Until) ||
 			f.Before != nil && cmp.Or(line.At.Compare(f.Before.CreatedAt),
 				strings.Compare(line.ID.String(), f.Before.ID.String())) >= 0 {
 			continue

@@ -86,15 +86,19 @@ func (s lockPages) timelineJSON(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s lockPages) timelinePage(w http.ResponseWriter, r *http.Request) {
-	p, err := param.Read(r, append(locks.TimelineParams(), "refresh")...)
+	p, err := param.Read(r, append(locks.TimelineParams(), "refresh", param.Lanes)...)
 	var q locks.TimelineQuery
 	if err == nil {
 		q, err = locks.ReadTimelineQuery(p)
+	}
+	if err == nil {
+		err = q.Keep(p.Get(param.Lanes))
 	}
 	if err != nil {
 		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
+	p.Del(param.Lanes)
 	pages.Show(s.Site, w, r, pages.Page[locks.Timeline]{
 		Template: "timeline.html", Section: "/locks", Title: "Timeline of locks",
 		JSONPath: p.With("/api/v1/locks/timeline"), Live: q.Live(),
@@ -106,6 +110,7 @@ func (s lockPages) timelinePage(w http.ResponseWriter, r *http.Request) {
 			}
 			return t, err
 		},
+		Complete: func(t *locks.Timeline, f *pages.Frame) { f.Lanes = t.Kept() },
 	})
 }
 

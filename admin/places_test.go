@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // TestNewRunsWait updates the first page of runs after new ones. The page must keep its runs, with
@@ -261,5 +263,145 @@ func TestLocksKeepTheirPlaces(t *testing.T) {
 	until(t, window, `!free()`)
 	if !evaluate[bool](t, window, `places() && list.children.length === before.length`) {
 		t.Error("after the lock is taken again, resources are at other places")
+	}
+}
+
+// timelineNames returns the resources of a page of the timeline with the heights of their lanes,
+// and the lanes that its updates keep.
+func timelineNames(t *testing.T, handler http.Handler, path string) (names []string,
+	lanes string) {
+	t.Helper()
+	reply := get(t, handler, path)
+	body := flat(reply.Body.String())
+	if reply.Code != http.StatusOK {
+		t.Fatalf("%s: got %d, want 200", path, reply.Code)
+	}
+	for _, found := range regexp.MustCompile(
+		`<li class="rows(\d)" data-key="name-[0-9a-f]+">\s*<a [^>]*><bdi>([^<]*)</bdi>`).
+		FindAllStringSubmatch(body, -1) {
+		names = append(names, found[2]+" "+found[1])
+	}
+	if found := regexp.MustCompile(`hx-vals='{"lanes": "([^"]*)"}'`).
+		FindStringSubmatch(body); found != nil {
+		lanes = found[1]
+	}
+	return names, lanes
+}
+
+// TestTimelineKeepsItsLanes updates the timeline after locks were released and taken. The page must
+// keep the order and the heights of its lanes, and count resources that are waited for elsewhere.
+func TestTimelineKeepsItsLanes(t *testing.T) {
+	o := contention()
+	h := o.Store.(*history)
+	for i := range 20 {
+		h.jobs = append(h.jobs, job(fmt.Sprintf("load-%02d", i), "@daily",
+			fmt.Sprintf("mart.facts_%02d", i)))
+	}
+	handler := newServer(t, o).Handler()
+	before, lanes := timelineNames(t, handler, "/locks/timeline")
+	if len(before) != 16 || before[0] != "public/orders 5" {
+		t.Fatalf("the lanes are %q", before)
+	}
+	h.locks = slices.DeleteFunc(h.locks, func(l storage.LockView) bool {
+		return l.Resource == table("orders")
+	})
+	h.runs = slices.DeleteFunc(h.runs, func(r storage.Record) bool {
+		return r.State == jobs.Waiting
+	})
+	hog := running(900, "load-19", "replica-1", time.Minute)
+	last, err := locking.Table("mart.facts_19", "public")
+	if err != nil {
+		t.Fatal(err)
+	}
+	view := lock("x", hog, time.Minute)
+	view.Resource = last
+	h.locks = append(h.locks, view)
+	h.runs = append(h.runs, hog, waiting(901, "check", time.Minute, last.Key(), hog))
+	if after, _ := timelineNames(t, handler, "/locks/timeline"); slices.Equal(after, before) ||
+		after[0] != last.String()+" 2" {
+		t.Errorf("a new page has the lanes %q, want the waited-for resource first", after)
+	}
+	update := "/locks/timeline?lanes=" + url.QueryEscape(lanes)
+	after, kept := timelineNames(t, handler, update)
+	if !slices.Equal(after, before) || kept != lanes {
+		t.Errorf("an update has the lanes %q, want those of before %q", after, before)
+	}
+	body := flat(get(t, handler, update).Body.String())
+	if want := `1 other is waited for. <a href="/locks/timeline">Show</a>`; !strings.Contains(body,
+		want) {
+		t.Errorf("the update lacks %q", want)
+	}
+	if strings.Contains(body, "lanes=") {
+		t.Error("a link of the update keeps to the lanes of before")
+	}
+	for _, wrong := range []string{"x", "0123456789abcdef:", "0123456789abcdef:2,",
+		strings.Repeat("0123456789abcdef:2,", 16) + "0123456789abcdef:2"} {
+		if reply := get(t, handler, "/locks/timeline?lanes="+wrong); reply.Code !=
+			http.StatusBadRequest {
+			t.Errorf("lanes=%s: got %d, want 400", wrong, reply.Code)
+		}
+	}
+}
+
+// TestNewAuditEntriesWait updates the first page of the audit log after new actions. The page must
+// keep its entries and count the new ones.
+func TestNewAuditEntriesWait(t *testing.T) {
+	o := busy()
+	h := o.Store.(*history)
+	handler := newServer(t, o).Handler()
+	body := get(t, handler, "/audit").Body.String()
+	newest := h.audit[0].At.UTC().Format(time.RFC3339Nano)
+	if !strings.Contains(body, `hx-vals='{"newest": "`+newest+`"}'`) {
+		t.Error("the page does not name its newest entry to its updates")
+	}
+	for n, want := range []string{"", "1 new entry.", "2 new entries."} {
+		if n > 0 {
+			h.audit = slices.Insert(h.audit, 0, storage.Audited{ID: id(8200 + n),
+				At: h.audit[0].At.Add(time.Second), Actor: "anna", Via: "page", Action: "trigger",
+				Target: "job new"})
+		}
+		body := flat(get(t, handler, "/audit?newest="+newest).Body.String())
+		if strings.Contains(body, "job new") || !strings.Contains(body, want) ||
+			want == "" && strings.Contains(body, "Show</a>") {
+			t.Errorf("%d new entries: want %q, and the entries of before", n, want)
+		}
+	}
+	if body := get(t, handler, "/audit").Body.String(); !strings.Contains(body, "job new") {
+		t.Error("a new page lacks the new entries")
+	}
+	if reply := get(t, handler, "/audit?newest=soon"); reply.Code != http.StatusBadRequest {
+		t.Errorf("newest=soon: got %d, want 400", reply.Code)
+	}
+}
+
+// TestBackfillsKeepTheirPlaces ends an active backfill while the page is open. Its row must stay
+// and say so, and it must not move the ended ones.
+func TestBackfillsKeepTheirPlaces(t *testing.T) {
+	t.Parallel()
+	window := tab(t)
+	site := changingSite(t, window, actionOptions(contention()))
+	visit(t, window, screens()[2], site.url+"/backfills")
+	evaluate[bool](t, window, `(() => {
+		window.rows = [...document.querySelectorAll("tbody tr")];
+		window.tops = rows.map((e) => e.getBoundingClientRect().top);
+		return true;
+	})()`)
+	site.change(func() {
+		for i := range site.backfill {
+			if b := &site.backfill[i]; b.State == storage.BackfillActive {
+				b.State, b.EndedAt = storage.BackfillCompleted, pointer(noon)
+			}
+		}
+	})
+	until(t, window, `document.querySelector("[aria-labelledby=active] [data-left]") != null`)
+	for what, is := range map[string]string{
+		"the rows stay": `rows.every((e) => e.isConnected)`,
+		"they stay at their places": `rows.every((e, i) => e.getBoundingClientRect().top === ` +
+			`tops[i])`,
+		"the ended one is in sight": `rows[0].inert && rows[0].checkVisibility()`,
+	} {
+		if !evaluate[bool](t, window, is) {
+			t.Errorf("after the end of a backfill, not so: %s", what)
+		}
 	}
 }

@@ -94,6 +94,9 @@ func TestRefreshIsThePage(t *testing.T) {
 		mu.Unlock()
 		until(t, window, `window.swapped > 1`)
 		refreshed := evaluate[string](t, window, wholePage)
+		if lanes := evaluate[string](t, window, keptLanes); lanes != "" {
+			path += "?lanes=" + lanes // the timeline keeps them
+		}
 		visit(t, window, screens()[3], site+path)
 		loaded := evaluate[string](t, window, wholePage)
 		if refreshed != loaded {
@@ -110,6 +113,9 @@ func TestRefreshIsThePage(t *testing.T) {
 		mu.Unlock()
 	}
 }
+
+// keptLanes is the parameter lanes of the updates of a page.
+const keptLanes = `JSON.parse(document.getElementById("live").getAttribute("hx-vals") || "{}").lanes || ""`
 
 // wholePage is the live part without what differs between two moments: the counters, the state of
 // the stream of events, which folds are open, and what keeps the page in its place, such as the

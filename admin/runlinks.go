@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/charts"
 	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
@@ -90,9 +91,7 @@ func timeSpans(p param.Set, now, from, until time.Time) []runLink {
 			Path: runsAt(p, "from", begin.Format(time.RFC3339), "until", ""),
 			Here: until.IsZero() && off <= max(span.length/20, storage.QuarterLength)})
 	}
-	const evening, morning = -4 * time.Hour, 6 * time.Hour // from midnight
-	midnight := now.UTC().Truncate(24 * time.Hour)
-	begin, end := midnight.Add(evening), midnight.Add(morning)
+	begin, end := charts.LastNight(now)
 	return slices.Insert(links, 4, runLink{Name: "Last night, 20:00 to 06:00", Night: true,
 		Path: runsAt(p, "from", begin.Format(time.RFC3339), "until", end.Format(time.RFC3339)),
 		Here: from.Equal(begin) && until.Equal(end)})

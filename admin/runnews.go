@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// maxNews is the largest number of new runs that a page counts.
+// maxNews is the largest number of new runs or entries that a page counts.
 const maxNews = 99
 
 // keepTo narrows the filter of a page to the runs up to the newest one that the page showed before,
@@ -26,13 +26,18 @@ func (r *reader) keepTo(ctx context.Context, f *storage.RunFilter,
 		f.Until = after
 	}
 	runs, err := r.Runs(ctx, news)
-	switch n := len(runs); {
-	case err != nil || n == 0:
-		return "", err
+	return newsOf(len(runs)), err
+}
+
+// newsOf returns the number of new entries of a page, or "" if there are none.
+func newsOf(n int) string {
+	switch {
+	case n == 0:
+		return ""
 	case n > maxNews:
-		return "More than " + strconv.Itoa(maxNews), nil
+		return "More than " + strconv.Itoa(maxNews)
 	default:
-		return strconv.Itoa(n), nil
+		return strconv.Itoa(n)
 	}
 }
 
@@ -59,8 +64,14 @@ func newestOf(requested time.Time, listed []storage.Record) string {
 	if len(listed) == 0 {
 		return ""
 	}
+	return newestText(requested, listed[0].CreatedAt)
+}
+
+// newestText returns the time that the updates of a page keep to, as the parameter: that of the
+// request, or that of the newest listed entry.
+func newestText(requested, listed time.Time) string {
 	if requested.IsZero() {
-		requested = listed[0].CreatedAt
+		requested = listed
 	}
 	return requested.UTC().Format(time.RFC3339Nano)
 }

@@ -14,13 +14,16 @@ import (
 // The dimensions of a chart. Widths are percentages of the window, so that the chart fills the page
 // and its text is not stretched. Heights are in pixels.
 const (
-	AxisHeight  = 26
-	labelHeight = 22 // of a lane's name, above its rows
-	marksHeight = 12 // of the marks between name and rows
-	rowHeight   = 17
-	BarHeight   = 14
-	laneGap     = 6
-	maxRows     = 5
+	AxisHeight   = 26
+	labelHeight  = 22 // of a lane's name, above its rows
+	marksHeight  = 12 // of the marks between name and rows
+	rowHeight    = 17
+	BarHeight    = 14 // of a bar in a row
+	maxBarHeight = 24 // of the bars of a lane with room
+	laneGap      = 6
+	minRows      = 2 // the least height of a lane, in rows
+	// MaxRows is the largest height of a lane, in rows.
+	MaxRows = 5
 
 	// percent, about 1.5 pixels in the narrowest chart
 	minBarWidth     = 0.15
@@ -50,8 +53,10 @@ type Chart struct {
 	Words       string
 }
 
+// Lane is the runs of a resource.
 type Lane struct {
-	Y, Rows   int
+	Y         int
+	Rows      int // its height: from minRows to MaxRows
 	BarsY     int
 	LineY     int
 	Bars      []RunBar
@@ -62,10 +67,12 @@ type Lane struct {
 // RunBar is a run, a wait, several merged runs, or a mark.
 type RunBar struct {
 	X, W  Percent
-	Y     int
+	Y, H  int
 	Class string // a state, or "wait"
 	Path  string
 	Title string
+	Label string // the job of a single run
+	Key   string // of the part of a run; "" for merged bars
 
 	begin, end time.Time
 	runs       int
@@ -89,7 +96,9 @@ type Line struct {
 type Picture struct {
 	Now, From, Until time.Time
 	Lanes            [][]storage.RunInterval // of each lane, newest first
-	Restarts         []storage.Restart       // of the memcached servers
+	// Heights are those of the lanes, in rows. A lane without one is as high as its runs need.
+	Heights  []int
+	Restarts []storage.Restart // of the memcached servers
 	// zoom returns the address of a section of the window.
 	Zoom func(from, until time.Time) string
 }
@@ -98,8 +107,12 @@ type Picture struct {
 func New(p Picture) *Chart {
 	c := &Chart{Height: AxisHeight, Ticks: ticks(p.From, p.Until)}
 	d := drawer{Picture: p, c: c, length: float64(p.Until.Sub(p.From))}
-	for _, runs := range p.Lanes {
-		lane := d.lane(runs, c.Height)
+	for i, runs := range p.Lanes {
+		height := 0
+		if i < len(p.Heights) {
+			height = p.Heights[i]
+		}
+		lane := d.lane(runs, c.Height, height)
 		c.Lanes = append(c.Lanes, lane)
 		c.Height += laneHeight(lane.Rows)
 	}

@@ -165,7 +165,7 @@ func TestMoreConcurrentRunsThanRows(t *testing.T) {
 		runs = append(runs, ran(i, jobs.Running, 100+i*50, 100+i*50, -1))
 	}
 	c, _ := drawn(t, runs, 1000*time.Second)
-	if c.Lanes[0].Rows != maxRows || c.Overlapping != 9-maxRows {
+	if c.Lanes[0].Rows != MaxRows || c.Overlapping != 9-MaxRows {
 		t.Errorf("%d rows, %d crowded", c.Lanes[0].Rows, c.Overlapping)
 	}
 }
@@ -175,7 +175,7 @@ func TestPositionsOfLanes(t *testing.T) {
 		Lanes: [][]storage.RunInterval{{ran(2, jobs.Running, 100, 100, -1),
 			ran(1, jobs.Running, 200, 200, -1)}, nil}})
 	if c.Lanes[0].Y != AxisHeight || c.Lanes[1].Y != AxisHeight+laneHeight(2) ||
-		c.Height != AxisHeight+laneHeight(2)+laneHeight(1) || c.Lanes[1].Statement == "" {
+		c.Height != AxisHeight+laneHeight(2)+laneHeight(minRows) || c.Lanes[1].Statement == "" {
 		t.Errorf("lanes at %d and %d, %d high", c.Lanes[0].Y, c.Lanes[1].Y, c.Height)
 	}
 	// The names are next to the chart and have the height of its rows.
@@ -183,7 +183,7 @@ func TestPositionsOfLanes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for rows := 1; rows <= maxRows; rows++ {
+	for rows := minRows; rows <= MaxRows; rows++ {
 		if want := fmt.Sprintf(".timeline .rows%d { height: %dpx; }", rows,
 			laneHeight(rows)); !strings.Contains(string(css), want) {
 			t.Errorf("the stylesheet lacks %s", want)
@@ -251,5 +251,36 @@ func TestWindowEndsNow(t *testing.T) {
 	w := WindowQuery{span: WindowSpans()[1]}.At(noon)
 	if !w.Live || w.Until != noon || w.From != noon.Add(-time.Hour) {
 		t.Errorf("the last hour is %+v", w)
+	}
+}
+
+// TestLanesKeepTheirHeights draws lanes of a given height with fewer and with more concurrent runs
+// than it has rows. The bars must fit into the lane and not touch each other.
+func TestLanesKeepTheirHeights(t *testing.T) {
+	for height := range MaxRows + 1 {
+		for concurrent := 1; concurrent <= MaxRows; concurrent++ {
+			var runs []storage.RunInterval
+			for i := range concurrent {
+				runs = append(runs, ran(i, jobs.Running, 100+i*50, 100+i*50, -1))
+			}
+			lane := New(Picture{Now: noon, From: noon.Add(-time.Hour), Until: noon,
+				Lanes: [][]storage.RunInterval{runs}, Heights: []int{height}}).Lanes[0]
+			want := max(height, minRows)
+			if height == 0 {
+				want = max(concurrent, minRows)
+			}
+			if lane.Rows != want || len(lane.Bars) != concurrent {
+				t.Errorf("%d runs in %d rows: %d bars in %d rows, want %d", concurrent, height,
+					len(lane.Bars), lane.Rows, want)
+			}
+			end := lane.BarsY
+			for _, b := range lane.Bars {
+				if b.Y < end || b.H < 5 || b.Y+b.H > lane.BarsY+want*rowHeight {
+					t.Errorf("%d runs in %d rows: a bar at %d, %d high, after %d", concurrent,
+						height, b.Y, b.H, end)
+				}
+				end = b.Y + b.H + 1
+			}
+		}
 	}
 }

@@ -21,10 +21,12 @@ func (d *drawer) x(at time.Time) Percent {
 	return Percent(min(max(float64(at.Sub(d.From))/d.length, 0), 1) * 100)
 }
 
-func (d *drawer) lane(runs []storage.RunInterval, y int) Lane {
-	out := Lane{Y: y, BarsY: y + labelHeight + marksHeight, Rows: 1}
+// lane draws runs below y. The lane has a height in rows; 0: as many as its runs need. If they need
+// more, its bars are narrower.
+func (d *drawer) lane(runs []storage.RunInterval, y, height int) Lane {
+	out := Lane{Y: y, BarsY: y + labelHeight + marksHeight, Rows: height}
 	var rows [][]RunBar
-	free := make([]time.Time, 0, maxRows) // end of the last bar of each row
+	free := make([]time.Time, 0, MaxRows) // end of the last bar of each row
 	for _, s := range slices.Backward(runs) {
 		begin, end := s.CreatedAt, d.over(s)
 		if s.StartedAt == nil && s.State.Final() {
@@ -34,13 +36,16 @@ func (d *drawer) lane(runs []storage.RunInterval, y int) Lane {
 		if len(bars) == 0 {
 			continue
 		}
+		for i := range bars {
+			bars[i].Key, bars[i].Label = keyOf(s, i), words.Cut(s.Job, 60)
+		}
 		row := slices.IndexFunc(free, func(at time.Time) bool { return !begin.Before(at) })
 		switch {
-		case row < 0 && len(free) < maxRows:
+		case row < 0 && len(free) < MaxRows:
 			row = len(free)
 			free, rows = append(free, end), append(rows, nil)
 		case row < 0:
-			row = maxRows - 1
+			row = MaxRows - 1
 			d.c.Overlapping++
 		}
 		if end.After(free[row]) {
@@ -48,10 +53,13 @@ func (d *drawer) lane(runs []storage.RunInterval, y int) Lane {
 		}
 		rows[row] = append(rows[row], bars...)
 	}
-	out.Rows = max(1, len(rows))
+	if out.Rows = max(out.Rows, minRows); height == 0 {
+		out.Rows = max(out.Rows, len(rows))
+	}
 	for i, row := range rows {
+		top, next := i*out.Rows*rowHeight/len(rows), (i+1)*out.Rows*rowHeight/len(rows)
 		for _, b := range d.merge(row) {
-			b.Y = out.BarsY + i*rowHeight
+			b.Y, b.H = out.BarsY+top, min(next-top-barGap(len(rows), out.Rows), maxBarHeight)
 			out.Bars = append(out.Bars, b)
 		}
 	}
@@ -61,6 +69,14 @@ func (d *drawer) lane(runs []storage.RunInterval, y int) Lane {
 		out.Statement = "nothing ran or waited"
 	}
 	return out
+}
+
+// barGap returns the space below each bar of a lane.
+func barGap(rows, height int) int {
+	if rows > height {
+		return 1
+	}
+	return rowHeight - BarHeight
 }
 
 // over returns the end of a run, or the current time if it is active.
@@ -128,6 +144,13 @@ func (d *drawer) bar(begin, end time.Time) *RunBar {
 	return b
 }
 
+// keyOf returns a key for a part of a run, by which the script of the page recognizes it after an
+// update.
+func keyOf(s storage.RunInterval, part int) string {
+	const end = 6 // bytes of the id, which are random
+	return fmt.Sprintf("%x.%d", s.Run[len(s.Run)-end:], part)
+}
+
 // merge joins bars that are too narrow to be distinguished.
 func (d *drawer) merge(row []RunBar) (out []RunBar) {
 	for _, b := range row {
@@ -153,6 +176,7 @@ func (d *drawer) merge(row []RunBar) (out []RunBar) {
 		if b.runs > 1 {
 			d.c.Merged += b.runs
 			b.Class, b.Title = string(worstState(b.states)), severalTitle(b)
+			b.Key, b.Label = "", ""
 			b.Path = d.Zoom(zoomWindow(b.begin, b.end))
 		}
 	}
@@ -171,7 +195,7 @@ func (d *drawer) mark(s storage.RunInterval, at time.Time) RunBar {
 		title += ": " + words
 	}
 	return RunBar{X: d.x(at), Class: string(s.State), Path: param.RunPath(s.Run), Title: title,
-		begin: at, end: at, runs: 1, states: map[jobs.State]int{s.State: 1}}
+		Key: keyOf(s, -1), begin: at, end: at, runs: 1, states: map[jobs.State]int{s.State: 1}}
 }
 
 // mergeMarks joins marks at the same position.
@@ -196,7 +220,7 @@ func (d *drawer) mergeMarks(marks []RunBar, y int) (out []RunBar) {
 	for i := range out {
 		if m := &out[i]; m.runs > 1 {
 			d.c.Merged += m.runs
-			m.Class, m.Title = string(worstState(m.states)), severalTitle(m)
+			m.Class, m.Title, m.Key = string(worstState(m.states)), severalTitle(m), ""
 			m.Path = d.Zoom(zoomWindow(m.begin, m.end))
 		}
 	}

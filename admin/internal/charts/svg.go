@@ -4,6 +4,8 @@ import (
 	"html"
 	"strconv"
 	"strings"
+
+	"github.com/holdfast-dev/holdfast/jobs"
 )
 
 // Fragment is a part of an SVG picture, in which everything is escaped. The function svg of the
@@ -46,18 +48,52 @@ func elements(bars []Bar) Fragment {
 func (l Lane) BarElements() Fragment {
 	var out svg
 	for _, b := range l.Bars {
-		class, fill := b.Class, ""
+		class, fill, key := b.Class, "", ""
 		if b.Several() > 0 {
 			class = strings.Join([]string{class, "several"}, " ")
 		}
 		if b.Class == "wait" {
 			fill = ` fill="url(#hatch)"`
 		}
-		out.add(`<a href="`, b.Path, `" class="bar `, class, `"><title>`, b.Title,
+		if b.Key != "" {
+			key = ` data-key="` + b.Key + `"`
+		}
+		out.add(`<a href="`, b.Path, `" class="bar `, class, `"`+key+`><title>`, b.Title,
 			`</title><rect x="`, b.X.String(), `" y="`, strconv.Itoa(b.Y), `" width="`,
-			b.W.String(), `" height="`, strconv.Itoa(BarHeight), `"`+fill+"/></a>\n")
+			b.W.String(), `" height="`, strconv.Itoa(b.H), `"`+fill+"/>")
+		if b.labelled() {
+			// a picture of its own cuts the text at the end of the bar
+			out.add(`<svg x="`, b.X.String(), `" y="`, strconv.Itoa(b.Y), `" width="`,
+				b.W.String(), `" height="`, strconv.Itoa(b.H), `"><text x="5" y="`,
+				strconv.Itoa((b.H+labelSize)/2-1), `">`, b.Label, "</text>")
+			if b.W >= twiceLabelledWidth {
+				out.add(`<text x="100%" dx="-5" text-anchor="end" y="`,
+					strconv.Itoa((b.H+labelSize)/2-1), `">`, b.Label, "</text>")
+			}
+			out.add("</svg>")
+		}
+		out.add("</a>\n")
 	}
 	return out.fragment()
+}
+
+// A bar has a label if it is at least so wide, in percent. A wide bar has one at both ends, because
+// a narrow window does not show all of it. The texts have labelSize.
+const (
+	labelledWidth      = 6
+	twiceLabelledWidth = 40
+	labelSize          = 11
+)
+
+// labelled reports whether the bar has room for the name of its job. The colours of other bars have
+// too little contrast with a text.
+func (b RunBar) labelled() bool {
+	switch b.Class {
+	case "wait", string(jobs.Succeeded), string(jobs.Running), string(jobs.Failed),
+		string(jobs.TimedOut), string(jobs.Lost):
+		return b.Label != "" && b.W >= labelledWidth && b.H > labelSize
+	}
+	return false
 }
 
 // BarElements returns the bars of a histogram.

@@ -100,13 +100,16 @@ type WindowLinks struct {
 	Live                 bool
 }
 
+// WindowLink is a link to another window.
 type WindowLink struct {
 	Words, Path string
 	Here        bool
+	Night       bool // the last night, which the script moves into the zone of the viewer
 }
 
 // NewWindowLinks returns the links of a window.
-func NewWindowLinks(p param.Set, path string, asked WindowQuery, w Window) WindowLinks {
+func NewWindowLinks(p param.Set, path string, asked WindowQuery, now time.Time) WindowLinks {
+	w := asked.At(now)
 	to := func(from, until time.Time) string {
 		return p.With(path, "from", from.Format(time.RFC3339), "until", until.Format(time.RFC3339),
 			"span", "", "skip", "")
@@ -128,9 +131,19 @@ func NewWindowLinks(p param.Set, path string, asked WindowQuery, w Window) Windo
 		l.Out = to(w.From.Add(-length/2), w.Until.Add(length/2))
 	}
 	for _, s := range WindowSpans() {
-		l.Spans = append(l.Spans, WindowLink{s.Words,
-			p.With(path, "from", "", "until", "", "span", s.Name, "skip", ""),
-			w.Live && asked.span.Name == s.Name})
+		l.Spans = append(l.Spans, WindowLink{Words: s.Words,
+			Path: p.With(path, "from", "", "until", "", "span", s.Name, "skip", ""),
+			Here: w.Live && asked.span.Name == s.Name})
 	}
+	begin, end := LastNight(now)
+	l.Spans = append(l.Spans, WindowLink{Words: "Last night", Night: true, Path: to(begin, end),
+		Here: w.From.Equal(begin) && w.Until.Equal(end)})
 	return l
+}
+
+// LastNight returns the last night in UTC: from 20:00 to 06:00.
+func LastNight(now time.Time) (begin, end time.Time) {
+	const evening, morning = -4 * time.Hour, 6 * time.Hour // from midnight
+	midnight := now.UTC().Truncate(24 * time.Hour)
+	return midnight.Add(evening), midnight.Add(morning)
 }

@@ -129,7 +129,7 @@ func stillBlocked(run storage.Record, w charts.Window) (storage.WaitSummary, boo
 
 // Link adds the matrix and the links of the page.
 func (c *Contentions) Link(p param.Set, q ContentionQuery) {
-	c.Links = charts.NewWindowLinks(p, "/locks/contention", q.window, q.window.At(c.Now))
+	c.Links = charts.NewWindowLinks(p, "/locks/contention", q.window, c.Now)
 	c.Matrix, c.Resource = newMatrix(c.Sums), p.Get("resource")
 }
 

@@ -36,6 +36,9 @@ type Timeline struct {
 	Pager    param.Pager        `json:"-"`
 	Resource string             `json:"-"`
 	Length   time.Duration      `json:"-"`
+	// News is the number of waited-for resources that the page does not show, because it keeps to
+	// those that it showed before.
+	News int `json:"-"`
 
 	lanePath func(resource string) string
 }
@@ -47,7 +50,8 @@ func TimelineParams() []string { return []string{"from", "until", "span", "resou
 type TimelineQuery struct {
 	window   charts.WindowQuery
 	resource *locking.Resource
-	skip     int // lanes
+	skip     int        // lanes
+	kept     []keptLane // of an open page
 }
 
 // ReadTimelineQuery parses the parameters of a timeline.
@@ -72,7 +76,7 @@ func (r *Reader) Timeline(ctx context.Context, now time.Time, q TimelineQuery) (
 		return t, err
 	}
 	t.Known = len(all)
-	t.Lanes = all[min(q.skip, len(all)):min(q.skip+shownLanes, len(all))]
+	t.Lanes, t.News = q.choose(all)
 	if err := r.fill(ctx, &t); err != nil {
 		return t, err
 	}
@@ -117,12 +121,13 @@ func (t *Timeline) PagerOf(p param.Set, path string, q TimelineQuery) param.Page
 // Draw adds the chart and the links of the page.
 func (t *Timeline) Draw(p param.Set, q TimelineQuery) {
 	const path = "/locks/timeline"
-	t.Links = charts.NewWindowLinks(p, path, q.window, q.window.At(t.Now))
+	t.Links = charts.NewWindowLinks(p, path, q.window, t.Now)
 	t.Pager, t.Resource = t.PagerOf(p, path, q), p.Get("resource")
 	t.lanePath = func(resource string) string {
 		return p.With(path, "resource", resource, "skip", "")
 	}
 	drawn := charts.Picture{Now: t.Now, From: t.From, Until: t.Until, Restarts: t.Restarts,
+		Heights: q.heights(t.Lanes),
 		Zoom: func(from, until time.Time) string {
 			return p.With(path, "from", from.Format(time.RFC3339), "until",
 				until.Format(time.RFC3339), "span", "")
@@ -155,10 +160,6 @@ func (t *Timeline) Notes() []string {
 	}
 	for _, text := range t.Cut {
 		notes = append(notes, words.Sentence(words.Title(text)))
-	}
-	if more := t.Known - len(t.Lanes); more > 0 {
-		notes = append(notes, fmt.Sprintf("%d of %d resources are drawn: those that are held or "+
-			"waited for come first, then those with the longest waits.", len(t.Lanes), t.Known))
 	}
 	return notes
 }

@@ -13,18 +13,25 @@ type backfillList struct {
 	Now       time.Time
 	Backfills []storage.Backfill
 	Can       permission.Allowed // actions to which each backfill has links
+	// Slots is the data-slots of the rows: "keep" if rows that no longer match stay in sight.
+	Slots string
 }
 
-// Links reports whether backfills of the list have links to actions.
+// Kept returns the list of active backfills, whose rows stay in sight when they have ended.
+func (l backfillList) Kept() backfillList {
+	l.Slots = "keep"
+	return l
+}
+
+// Links reports whether backfills of the list may have links to actions.
 func (l backfillList) Links() bool {
-	return l.Can.Cancel && slices.ContainsFunc(l.Backfills, func(b storage.Backfill) bool {
-		return b.State == storage.BackfillActive
-	})
+	return l.Can.Cancel && (l.Slots != "" || slices.ContainsFunc(l.Backfills,
+		func(b storage.Backfill) bool { return b.State == storage.BackfillActive }))
 }
 
 func newBackfillList(now time.Time, backfills []storage.Backfill,
 	can permission.Allowed) backfillList {
-	return backfillList{now, backfills, can}
+	return backfillList{Now: now, Backfills: backfills, Can: can}
 }
 
 // backfillAt is a backfill for the template.

@@ -53,6 +53,7 @@ type Frame struct {
 	Events        string        // address of the event stream, or ""
 	Fields        bool          // the page has input fields, so it must not reload by itself
 	Newest        string        // time of the newest entry of a list, to which a refresh keeps
+	Lanes         string        // lanes of a timeline, which a refresh keeps
 	Searches      bool          // the viewer may search
 }
 
@@ -78,6 +79,7 @@ func (s *Site) Frame(r *http.Request, section, title string, live bool) (Frame, 
 	}
 	query.Del("refresh")
 	query.Del(param.Newest)
+	query.Del(param.Lanes)
 	f := Frame{Title: title, Section: section, Account: access.IdentityOf(r),
 		Address: param.Address(r.URL.EscapedPath(), query), Notice: s.noticeFor(r),
 		Theme: s.themeOf(r), Zone: s.zoneOf(r)}

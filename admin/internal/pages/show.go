@@ -65,9 +65,10 @@ func Show[T any](s *Site, w http.ResponseWriter, r *http.Request, p Page[T]) {
 	s.Write(w, status, p.Template, view[T]{f, content})
 }
 
-// cacheKey returns the key of a page in the cache. A list with a newest entry is a page of its own.
+// cacheKey returns the key of a page in the cache. A page that keeps entries is a page of its own.
 func cacheKey(f Frame, r *http.Request) string {
-	return f.Address + r.URL.Query().Get(param.Newest)
+	query := r.URL.Query()
+	return f.Address + query.Get(param.Newest) + query.Get(param.Lanes)
 }
 
 // Judge adds the status about a snapshot to the frame.

@@ -122,6 +122,10 @@ func (p Set) Time(name string) (time.Time, error) {
 // newest entry that the page shows. Newer entries are only counted.
 const Newest = "newest"
 
+// Lanes is the parameter with which the script of the timeline asks for an update: the lanes that
+// the page shows. They keep their places and heights.
+const Lanes = "lanes"
+
 // timeLayout has the precision of the stores and sorts as text.
 const timeLayout = "2006-01-02T15:04:05.000000Z"
 
