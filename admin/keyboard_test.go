@@ -45,11 +45,12 @@ func TestEveryControlIsReachableByKeyboard(t *testing.T) {
 	site := siteIn(t, window, newServer(t, actionOptions(contention())).Handler())
 	short := []string{"/?refresh=off", "/locks?refresh=off", "/jobs?refresh=off",
 		"/runs?refresh=off", "/jobs/rollup-sales/trigger",
-		bulk("pause", "job", "rollup-sales", "nobody")}
+		bulk("pause", "job", "rollup-sales", "nobody"), "/locks/timeline?refresh=off"}
 	long := append(slices.Clip(short), "/jobs/rollup-sales?refresh=off",
 		"/runs/"+id(10).String()+"?refresh=off", "/grid", "/agenda", "/locks/contention",
 		"/replicas?refresh=off", "/audit?refresh=off", "/webhooks",
-		"/backfills?refresh=off", "/search?q=sales", "/jobs/rollup-sales/explain")
+		"/backfills?refresh=off", "/search?q=sales", "/jobs/rollup-sales/explain",
+		"/locks/upcoming", "/locks/timeline?span=24h&refresh=off")
 	for n, path := range soak.Pick(short, long) {
 		sizes := []screen{screens()[0], screens()[3]}
 		for _, s := range soak.Pick(sizes[n%2:n%2+1], sizes) {
@@ -57,6 +58,10 @@ func TestEveryControlIsReachableByKeyboard(t *testing.T) {
 			walk(t, window, path+", "+s.Name)
 		}
 	}
+	// Its timeline has waits, skips and restarts of memcached.
+	busy := siteIn(t, window, newServer(t, night()).Handler())
+	visit(t, window, screens()[0], busy+"/locks/timeline?refresh=off")
+	walk(t, window, "the timeline of the night, "+screens()[0].Name)
 	visit(t, window, screens()[2], site+"/jobs?refresh=off")
 	press(t, window, "\t")
 	if text := evaluate[string](t, window,
