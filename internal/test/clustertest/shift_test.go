@@ -3,6 +3,7 @@ package clustertest
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/holdfast-dev/holdfast/internal/test/browsertest"
+	"github.com/holdfast-dev/holdfast/internal/test/replicas"
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 )
 
@@ -42,17 +44,53 @@ const watchShifts = `(() => {
 	return true;
 })()`
 
+// watchedPage is a page whose updates a test watches.
+type watchedPage struct {
+	path     string
+	scrolled bool // to its middle
+}
+
+func (p watchedPage) String() string {
+	if p.scrolled {
+		return p.path + ", scrolled"
+	}
+	return p.path
+}
+
+// watchedPages returns the pages that TestPagesDoNotShift watches.
+func watchedPages(run string) []watchedPage {
+	pages := []watchedPage{{path: "/"}, {path: "/locks"}, {path: "/runs"}, {path: "/runs/" + run},
+		{path: "/locks/timeline"}}
+	for _, path := range []string{"/jobs", "/jobs/shared-0", "/grid", "/replicas", "/audit"} {
+		pages = soak.Pick(pages, append(pages, watchedPage{path: path}))
+	}
+	for _, path := range []string{"/runs", "/locks/timeline", "/audit"} {
+		pages = soak.Pick(pages, append(pages, watchedPage{path, true}))
+	}
+	return pages
+}
+
 // TestPagesDoNotShift opens the live pages of a replica whose jobs fire nine times a second, in
-// narrow and wide windows, and checks that updates keep their elements and do not move them. A soak
-// watches them for a minute.
+// narrow and wide windows, and checks that updates keep their elements and do not move them. Runs
+// are triggered and backfills begin meanwhile. A soak watches more pages, for a minute, and also
+// pages that are scrolled to their middle.
 func TestPagesDoNotShift(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs a browser, PostgreSQL and memcached")
 	}
+	screens := browsertest.Screens()
+	for _, screen := range []browsertest.Screen{screens[0], screens[2]} {
+		t.Run(screen.Name, func(t *testing.T) { checkShifts(t, screen) })
+	}
+}
+
+func checkShifts(t *testing.T, screen browsertest.Screen) {
 	const command = "  - {name: %s, handler: command, params: {command: [%s]}%s}\n"
 	table := fmt.Sprintf(command, "talk", `sh, -c, "while date; do sleep 0.4; done"`, "") +
-		fmt.Sprintf(command, "fail", `"false"`, ", schedule: {every: 1s}")
+		fmt.Sprintf(command, "fail", `"false"`, ", schedule: {every: 1s}") +
+		fmt.Sprintf(command, "past", `sleep, "0.3"`, ", schedule: {every: 1h}") +
+		fmt.Sprintf(command, "poked", `"true"`, ", overlap: allow")
 	for i := range 4 {
 		table += ledgerJob(fmt.Sprintf("alone-%d", i), fmt.Sprintf("alone_%d", i),
 			"schedule: {every: 1s}", fmt.Sprintf("takes: %dms", 100+200*i)) +
@@ -68,6 +106,8 @@ func TestPagesDoNotShift(t *testing.T) {
 	}
 	talk := c.awaitRun("job = 'talk' AND state = 'running'")
 	c.awaitRuns(3, "job = 'fail' AND state = 'failed'")
+	stop := act(t, replica)
+	defer stop()
 	// Each tab needs connections of its own, because its stream of events takes one of six.
 	browser := new(browsertest.Browser)
 	t.Cleanup(func() {
@@ -75,22 +115,67 @@ func TestPagesDoNotShift(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	paths := []string{"/", "/locks", "/runs", "/runs/" + talk.ID}
-	paths = soak.Pick(paths, append(paths, "/jobs", "/jobs/shared-0", "/grid", "/replicas"))
-	screens := browsertest.Screens()
-	for _, screen := range []browsertest.Screen{screens[0], screens[2]} {
-		for some := range slices.Chunk(paths, atOnce) {
-			var tabs []context.Context
-			for _, path := range some {
-				tab := browser.Tab(t, "responded with a status of 503") // while the machine is busy
-				browsertest.Resize(t, tab, screen)
-				browsertest.Visit(t, tab, replica.URL+path)
-				browsertest.Evaluate[bool](t, tab, watchShifts)
-				tabs = append(tabs, tab)
+	for some := range slices.Chunk(watchedPages(talk.ID), atOnce) {
+		var tabs []context.Context
+		for _, page := range some {
+			tab := browser.Tab(t, "responded with a status of 503") // while the machine is busy
+			browsertest.Resize(t, tab, screen)
+			browsertest.Visit(t, tab, replica.URL+page.path)
+			if page.scrolled {
+				browsertest.Await[bool](t, tab, scrollToMiddle)
 			}
-			for i, tab := range tabs {
-				checkShift(t, tab, screen.Name+" "+some[i])
+			browsertest.Evaluate[bool](t, tab, watchShifts)
+			tabs = append(tabs, tab)
+		}
+		for i, tab := range tabs {
+			checkShift(t, tab, screen.Name+" "+some[i].String())
+		}
+	}
+}
+
+// scrollToMiddle scrolls a page before its shifts are watched.
+const scrollToMiddle = `new Promise((done) => {
+	scrollTo(0, document.documentElement.scrollHeight / 2);
+	requestAnimationFrame(() => requestAnimationFrame(() => done(true)));
+})`
+
+// act triggers runs and begins backfills until the returned function is called.
+func act(t *testing.T, replica *replicas.Process) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	hour := time.Now().UTC().Truncate(time.Hour).Add(-20 * 24 * time.Hour)
+	// 409, 404: a backfill is active, or has just ended; 503: the machine is busy
+	accepted := []int{http.StatusOK, http.StatusCreated, http.StatusConflict, http.StatusNotFound,
+		http.StatusServiceUnavailable}
+	go func() {
+		pause := time.NewTicker(700 * time.Millisecond)
+		defer pause.Stop()
+		for n := 0; ; n++ {
+			path, body := "/api/v1/jobs/poked/trigger", "{}"
+			if n%4 == 0 { // a few scheduled times that have no run
+				from := hour.Add(time.Duration(n) * time.Hour)
+				path, body = "/api/v1/jobs/past/backfill", fmt.Sprintf(`{"from": %q, "to": %q}`,
+					from.Format(time.RFC3339), from.Add(3*time.Hour).Format(time.RFC3339))
 			}
+			status, answer, err := post(ctx, replica, path, body)
+			switch {
+			case ctx.Err() != nil:
+				ended <- nil
+				return
+			case err != nil || !slices.Contains(accepted, status):
+				ended <- fmt.Errorf("%s: got %d %s (%v)", path, status, answer, err)
+				return
+			}
+			select {
+			case <-pause.C:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
 		}
 	}
 }
