@@ -292,7 +292,8 @@ func TestFinishWritesNoRunBeforeItHasAllClaims(t *testing.T) {
 		session := s.session(s.a, "a")
 		one := s.granted(s.a, session, request(t, "one", "orders"))
 		two := s.granted(s.a, session, request(t, "two", "sales"))
-		held := s.inTransaction(t, "SELECT FROM holdfast.claims WHERE token = $1 FOR SHARE", two.Token)
+		held := s.inTransaction(t, "SELECT FROM holdfast.claims WHERE token = $1 FOR SHARE",
+			two.Token)
 		done := make(chan error, 1)
 		go func() {
 			_, err := s.a.Finish(t.Context(), []storage.FinishRequest{
