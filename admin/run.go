@@ -74,7 +74,7 @@ type runsView struct {
 	ByJob  []runLink // jobs of the listed runs, if these did not succeed
 	Known  suggestions
 	Total  string // number of runs that the filter selects, or "" if it is not known
-	Older  bool   // the page ends before a run, so it gets no new runs
+	Older  bool   // it has only runs before a given one, so it gets no new runs
 	News   string // number of newer runs, which wait until the viewer asks for them; "": none
 
 	Histogram *charts.Histogram // nil if the numbers are not known

@@ -43,7 +43,7 @@ func newsOf(n int) string {
 
 // holdBack removes the runs from a page that are newer than the newest one that it showed before,
 // and returns their number, or "" if there are none. A zero time removes nothing. It is for pages
-// that begin after an older run: only while such a page is not full, new runs belong to it.
+// with the runs after a given run: only while such a page is not full, new runs belong to it.
 func holdBack(runs []storage.Record, newest time.Time) (kept []storage.Record, news string) {
 	if newest.IsZero() {
 		return runs, ""

@@ -17,7 +17,8 @@ const (
 	markAgain = 250 * time.Millisecond
 	// markPatience is how long a replica waits at most for the mark.
 	markPatience = time.Second
-	// burstEnd is how long after the start of a burst its first replicas look at it at most.
+	// burstEnd is the time after the start of a burst after which its first replicas neither look
+	// at its gates again nor leave a mark.
 	burstEnd = 3 * time.Second
 )
 
@@ -46,9 +47,9 @@ type burstKey struct {
 	longest time.Duration // how long a replica leaves its firings to others at most
 }
 
-// mayShare returns the longest delay of the burst to which a firing with this longest delay
-// belongs; 0 if it must not wait for a look at a burst. There are few such delays, so that all
-// replicas form the same bursts.
+// mayShare rounds the longest delay of a firing down to that of its burst. It returns 0 if the
+// firing belongs to no burst, because it must not wait for the look at one. Bursts have few
+// different longest delays, so that all replicas form the same bursts.
 func mayShare(longest time.Duration) time.Duration {
 	for delay := longestAfter; delay >= sharedAfter; delay /= 2 {
 		if longest >= delay {
@@ -149,7 +150,8 @@ func (l *lookout) lookAtBurst(ctx context.Context, m *burst) {
 	}
 }
 
-// putShared makes those firings turns that this replica handles together.
+// putShared makes turns of those firings for which this replica has the rank sharedRank. Firings
+// for which its rank is lower do not wait for the burst.
 func (l *lookout) putShared(firings []planned) {
 	for _, p := range firings {
 		if p.rank == sharedRank {

@@ -155,7 +155,7 @@ func (r *Run) waitBefore(q storage.StartRequest) *storage.Wait {
 		return nil
 	}
 	since := r.Since(q.WaitSince)
-	if q.Attempt > 1 { // until then it has waited for the time of this attempt, too
+	if q.Attempt > 1 { // before BlockedAt it was in its retry wait
 		since = r.BlockedAt
 	}
 	return &storage.Wait{Blocker: *r.BlockedBy, Since: since}

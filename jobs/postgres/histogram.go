@@ -33,8 +33,8 @@ SELECT state, sum(runs)::bigint FROM (
     UNION ALL
     SELECT state, runs FROM holdfast.tally_changes) t GROUP BY state`
 
-	// estimateRuns is how the planner estimates the rows of a table: those of a page at the last
-	// VACUUM or ANALYZE, by the current pages. -1: it does not know.
+	// estimateRuns is how the planner estimates the rows of a table: the rows for each page at the
+	// last VACUUM or ANALYZE, times the current number of pages. -1: it does not know.
 	estimateRuns = `
 SELECT CASE WHEN reltuples >= 0 AND relpages > 0 THEN (reltuples / relpages
     * (pg_relation_size(oid) / current_setting('block_size')::int))::bigint ELSE -1 END

@@ -92,9 +92,9 @@ func fenceGroups(requests []locking.Request) []fenceGroup {
 // fewFences is up to how many names a transaction looks for missing fences.
 const fewFences = 32
 
-// queueAddFences adds the fences of the requests that do not exist. With many names it does so only
-// if the store has lately missed a fence: looking for each of them costs more than the rare retry
-// of a transaction that misses one (see sendAgain).
+// queueAddFences adds the missing fences of the names in the requests. With many names it does so
+// only if the store has lately missed a fence: looking for each of them costs more than the rare
+// retry of a transaction that misses one (see sendAgain).
 func (s *Store) queueAddFences(b *pgx.Batch, requests []locking.Request) {
 	if names := fenceNames(requests); len(names) <= fewFences || s.missedFence.lately() {
 		b.Queue(addFences, names)

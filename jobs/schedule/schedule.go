@@ -8,8 +8,8 @@ import (
 )
 
 // Schedule computes when a job is due. The zero Schedule is never due: its job is only triggered.
-// Schedules are immutable and may be used concurrently. Copies share their memory. Schedules that
-// are equal by == are the same, but equal schedules that were parsed apart differ.
+// Schedules are immutable and may be used concurrently. Copies share their memory, and are equal by
+// ==. Two schedules that were parsed separately are not, even from the same text.
 type Schedule struct{ shared *plan } // nil in the zero Schedule
 
 // plan is what a Schedule consists of. It does not change.

@@ -142,8 +142,9 @@ type Listings interface {
 	EndCounts(ctx context.Context, since time.Time) ([]EndCount, error)
 	// JobEndCounts counts all ended runs of the job that were created at the time since or later.
 	JobEndCounts(ctx context.Context, job string, since time.Time) ([]EndCount, error)
-	// CountRuns counts the runs of each part, in the order of the parts, but at most that many of a
-	// part. Of runs that succeeded or are active, it reads entries of an index only.
+	// CountRuns counts the runs of each part, in the order of the parts. It counts at most the
+	// number most of a part. Of runs that succeeded or are active, it reads entries of an index
+	// only.
 	CountRuns(ctx context.Context, parts []JobPart, most int) ([]JobPartCount, error)
 	// FiringRuns returns the runs of a firing, sorted by Recovery. It ignores the fields Recovery
 	// and KeyActor of the argument.

@@ -78,7 +78,7 @@ func FirstDay(now time.Time, zone *time.Location) time.Time {
 }
 
 // NewCalendar draws the last days of a job in its zone, up to now. tallies has the days that have
-// runs, by their begin. The history of the job begins on the day known.
+// runs, by their begin. known is the first day of the job's history.
 func NewCalendar(job string, zone *time.Location, tallies map[time.Time]DayTally, known time.Time,
 	now time.Time) *Calendar {
 	c := &Calendar{Zone: zone.String()}

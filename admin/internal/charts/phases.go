@@ -162,8 +162,9 @@ func beginOf(run storage.Record, first storage.RunAttempt) time.Time {
 	return begin
 }
 
-// waited returns the time before an attempt: before the first one since the run exists, and before
-// another one since it waited for a lock. It returns nil if the time is too short to be seen.
+// waited returns the bar of the wait before an attempt. Before the first attempt, the wait begins
+// with the run. Before another one, it begins when the run began to wait for a lock. It returns nil
+// if the wait is too short to be seen.
 func (d phaseDrawer) waited(run storage.Record, a storage.RunAttempt, y int) *PhaseBar {
 	if a.StartedAt == nil || a.Attempt > 1 && a.Waited == nil {
 		return nil

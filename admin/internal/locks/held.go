@@ -28,8 +28,8 @@ func expectedHolds(ctx context.Context, r *Reader, now time.Time) ([]expectedHol
 }
 
 // expectedEnd returns when a run ends that has run since a time: after the median duration of its
-// job, or after the 95th percentile. If it has run for longer, it is expected to run for as long
-// again.
+// job, or, if it has run for longer already, after the 95th percentile. If it has run for longer
+// than that, it is expected to run for as long again.
 func expectedEnd(now, since time.Time, usual storage.Typical) time.Time {
 	for _, length := range []time.Duration{usual.Median, usual.Long} {
 		if end := since.Add(length); usual.Runs > 0 && end.After(now) {

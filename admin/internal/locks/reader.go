@@ -91,7 +91,8 @@ func NewReader(store storage.History, from Sources) *Reader {
 		r.agendas[span.Name] = records.NewQuietCached(
 			func(ctx context.Context, now time.Time) (Agenda, error) {
 				a, err := r.findAgenda(ctx, now, span.Length)
-				if span.Name != DefaultAgendaSpan { // only ExpectedConflicts reads them
+				// only FindExpectedConflicts reads these fields, and only of the default span
+				if span.Name != DefaultAgendaSpan {
 					a.waits, a.waitTimes = nil, nil
 				}
 				return a, err

@@ -73,9 +73,10 @@ func NewHeldLocks(set Set) HeldLocks {
 // OfRun returns the locks of a run, by its id.
 func (h HeldLocks) OfRun(run string) []Lock { return h.byRun[run] }
 
-// of returns all locks on the resource that a root holds or a part of which it holds, the oldest
-// first, or nothing if the root has no such lock. A waiter names one holder, and at each try it may
-// be another one of those that share the resource.
+// of finds the lock of a root for which its waiters wait: on the resource of the root, or on a
+// related one, such as a table of a schema. It returns all locks on the same resource, the oldest
+// first, or nothing if the root has no such lock. A waiter names only one of the holders that share
+// a resource, and may name another one at each try.
 func (h HeldLocks) of(root Root) []Lock {
 	wanted, err := locking.ParseDisplay(root.Resource)
 	if err != nil {

@@ -73,7 +73,8 @@ func (a *Cached[T]) Get(ctx context.Context, now time.Time) (answer T, err error
 }
 
 // Latest returns the last result if it is younger than lifetime, and false if there is none. It
-// queries nothing itself: from the age renewal it begins to query the next result.
+// never waits for a query. If the result has at least the age renewal, it begins to query the next
+// one in the background.
 func (a *Cached[T]) Latest(ctx context.Context, now time.Time,
 	renewal, lifetime time.Duration) (answer T, ok bool) {
 	a.mu.Lock()
