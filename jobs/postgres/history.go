@@ -408,6 +408,7 @@ func parseWait(column []byte) (w *storage.Wait, err error) {
 	}
 	if err = json.Unmarshal(column, &w); err == nil {
 		w.Since = w.Since.UTC()
+		w.Resource, w.Root.Resource = shownKey(w.Resource), shownKey(w.Root.Resource)
 	}
 	return w, err
 }
