@@ -272,7 +272,7 @@ func pageStates() []galleryState {
 				"Attempt 3 waited 6.0 s", "public/vendors was held by job load-prices",
 				"Waited for public/vendors, held by load-prices, from",
 				"<bdi>waited 6.0 s for public/vendors, held by load-prices</bdi>",
-				"failed on <bdi>replica-1</bdi>"}},
+				"failed<span class=\"place\"> on <bdi>replica-1</bdi></span>"}},
 		{name: "run-attempt", options: story(), path: "/runs/" + id(302).String() + "?attempt=1",
 			has: []string{`<span class="a-32">INF</span> page 1`,
 				`<span class="a-1 a-31">ERR</span> &lt;b&gt;502&lt;/b&gt; from the vendor^[[9`,
