@@ -2,6 +2,7 @@ package clustertest
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -102,20 +103,27 @@ func (p *program) stop() {
 	}
 }
 
+// fetch returns a page. It asks again while the replica refuses it with 503, see pageTries.
 func fetch(ctx context.Context, t *testing.T, url string) string {
 	t.Helper()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
+	for try := 1; ; try++ {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		if err := errors.Join(err, response.Body.Close()); err != nil {
+			t.Fatalf("%s: %v", url, err)
+		}
+		switch {
+		case response.StatusCode == http.StatusOK:
+			return string(body)
+		case response.StatusCode != http.StatusServiceUnavailable || try == pageTries:
+			t.Fatalf("%s: got %s, want 200", url, response.Status)
+		}
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatalf("%s: got %s (%v), want 200", url, response.Status, err)
-	}
-	return string(body)
 }
