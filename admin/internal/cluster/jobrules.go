@@ -133,21 +133,18 @@ type waitGroup struct {
 // waitGroups returns the runs that wait for longer than the runs of their job usually do, grouped
 // by the job at the end of the chain of waits.
 func waitGroups(e Evidence) (groups []*waitGroup) {
-	chains := locks.NewChains(e.Waiting)
+	chains, byName := locks.NewChains(e.Waiting), make(map[string]*waitGroup)
 	for _, run := range e.Waiting {
 		since := waitsSince(run)
 		if since.IsZero() || e.Now.Sub(since) <= max(minLongWait, e.Delays[run.Job].Long) {
 			continue
 		}
 		at := chains.Root(run)
-		place := slices.IndexFunc(groups, func(g *waitGroup) bool {
-			return g.root.Name() == at.Name()
-		})
-		if place < 0 {
-			groups = append(groups, &waitGroup{root: at, since: since})
-			place = len(groups) - 1
+		g := byName[at.Name()]
+		if g == nil {
+			g = &waitGroup{root: at, since: since}
+			groups, byName[at.Name()] = append(groups, g), g
 		}
-		g := groups[place]
 		g.count++
 		if since.Before(g.since) {
 			g.since = since
@@ -164,10 +161,39 @@ func waitsSince(run storage.Record) time.Time {
 	return records.Since(run)
 }
 
+// waitFacts is what the rules of long waits, long runs and skipped firings share. They are found
+// once, because each rule needs them for each of its problems.
+type waitFacts struct {
+	groups   []*waitGroup
+	reported map[string]bool // jobs that hold what others wait for too long
+	long     []*storage.Record
+	skipped  []string // jobs whose last firings were all skipped
+}
+
+func waitFactsOf(e Evidence) waitFacts {
+	w := waitFacts{groups: waitGroups(e), reported: make(map[string]bool), long: longRuns(e),
+		skipped: skippedJobs(e)}
+	for _, g := range w.groups {
+		if g.root.Holder.Job != "" {
+			w.reported[g.root.Holder.Job] = true
+		}
+	}
+	return w
+}
+
 // waitProblems reports runs that wait too long. The problems of a group include what follows from
 // its cause: a long run of the holder, and skipped firings.
-func waitProblems(e Evidence, add func(Problem)) {
-	for _, g := range waitGroups(e) {
+func waitProblems(e Evidence, w waitFacts, add func(Problem)) {
+	long := make(map[string]*storage.Record, len(w.long)) // by the id of the run
+	for _, run := range w.long {
+		long[run.ID.String()] = run
+	}
+	skipped := make(map[string][]string) // by the job at the end of the chain
+	for _, job := range w.skipped {
+		root := rootOf(e.Skipped[job])
+		skipped[root] = append(skipped[root], job)
+	}
+	for _, g := range w.groups {
 		behind, holds := "", ""
 		if name := g.root.Name(); name != "" {
 			behind = " behind " + name
@@ -177,20 +203,12 @@ func waitProblems(e Evidence, add func(Problem)) {
 		}
 		text := words.Figure(g.count, "run waits", "runs wait") + " longer than usual" + behind +
 			holds + "."
-		for _, run := range longRuns(e) {
-			if run.ID.String() == g.root.Holder.Run {
-				text += " Job " + words.Cut(run.Job, 200) + " usually takes " +
-					words.Took(e.Usual[run.Job].Median) + "."
-			}
+		if run := long[g.root.Holder.Run]; run != nil {
+			text += " Job " + words.Cut(run.Job, 200) + " usually takes " +
+				words.Took(e.Usual[run.Job].Median) + "."
 		}
-		var skipped []string
-		for _, job := range skippedJobs(e) {
-			if rootOf(e.Skipped[job]) == g.root.Holder.Job {
-				skipped = append(skipped, job)
-			}
-		}
-		if len(skipped) > 0 {
-			text += " Firings of " + named(skipped) + " are skipped because of it."
+		if names := skipped[g.root.Holder.Job]; len(names) > 0 {
+			text += " Firings of " + named(names) + " are skipped because of it."
 		}
 		add(Problem{Kind: KindLongWait, Severity: Amber, Subject: g.root.Holder.Job, Link: "/locks",
 			Since: &g.since, Count: g.count, Text: text,
@@ -199,21 +217,11 @@ func waitProblems(e Evidence, add func(Problem)) {
 	}
 }
 
-// reported returns the jobs that hold what others wait for too long.
-func reported(groups []*waitGroup) map[string]bool {
-	names := make(map[string]bool, len(groups))
-	for _, g := range groups {
-		if g.root.Holder.Job != "" {
-			names[g.root.Holder.Job] = true
-		}
-	}
-	return names
-}
-
 // longRuns returns the runs that take much longer than usual, the oldest first.
-func longRuns(e Evidence) (long []storage.Record) {
-	for _, run := range e.Running {
-		usual, took := e.Usual[run.Job], e.Now.Sub(records.Since(run))
+func longRuns(e Evidence) (long []*storage.Record) {
+	for i := range e.Running {
+		run := &e.Running[i]
+		usual, took := e.Usual[run.Job], e.Now.Sub(records.Since(*run))
 		if usual.Runs >= usualRuns && took >= minLongRun && took > longRunFactor*usual.Long {
 			long = append(long, run)
 		}
@@ -223,13 +231,12 @@ func longRuns(e Evidence) (long []storage.Record) {
 
 // longRunProblems reports runs that take much longer than usual, unless a long wait names their
 // job.
-func longRunProblems(e Evidence, add func(Problem)) {
-	known := reported(waitGroups(e))
-	for _, run := range longRuns(e) {
-		if known[run.Job] {
+func longRunProblems(e Evidence, w waitFacts, add func(Problem)) {
+	for _, run := range w.long {
+		if w.reported[run.Job] {
 			continue
 		}
-		since, usual := records.Since(run), e.Usual[run.Job]
+		since, usual := records.Since(*run), e.Usual[run.Job]
 		job := words.Cut(run.Job, 200)
 		add(Problem{Kind: KindLongRun, Severity: Amber, Subject: run.Job,
 			Link: "/runs/" + run.ID.String(), Since: &since, aspect: run.ID.String(),
@@ -259,11 +266,10 @@ func rootOf(run storage.Record) string {
 }
 
 // skippedProblems reports jobs whose last firings were all skipped, unless a long wait names them.
-func skippedProblems(e Evidence, add func(Problem)) {
-	known := reported(waitGroups(e))
-	for _, job := range skippedJobs(e) {
+func skippedProblems(e Evidence, w waitFacts, add func(Problem)) {
+	for _, job := range w.skipped {
 		root := rootOf(e.Skipped[job])
-		if known[root] {
+		if w.reported[root] {
 			continue
 		}
 		n, since := skipsOf(e.Outcomes[job])

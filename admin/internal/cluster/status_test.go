@@ -375,3 +375,38 @@ func TestEveryKindHasAPhrase(t *testing.T) {
 		seen[text] = kind
 	}
 }
+
+// BenchmarkProblems judges a cluster in which 300 runs wait for one long run each, beside 1,000
+// other long runs, and in which all firings of 1,000 jobs were skipped.
+func BenchmarkProblems(b *testing.B) {
+	e := healthyEvidence()
+	e.Usual, e.Skipped = map[string]storage.Typical{}, map[string]storage.Record{}
+	minute := storage.NewTypical(slices.Repeat([]time.Duration{time.Minute}, usualRuns))
+	const waits, others = 300, 1000
+	for i := range waits + others {
+		run := storage.Record{ID: uuid.NewSHA1(uuid.Nil, []byte{byte(i), byte(i >> 8)}),
+			Job: fmt.Sprintf("job-%d", i), State: jobs.Running, CreatedAt: before(time.Hour)}
+		e.Running, e.Usual[run.Job] = append(e.Running, run), minute
+		if i >= waits {
+			skipped := fmt.Sprintf("skipped-%d", i)
+			e.Outcomes[skipped] = ran(time.Minute, slices.Repeat([]jobs.State{jobs.Skipped}, 20)...)
+			e.Skipped[skipped] = storage.Record{Job: skipped}
+			continue
+		}
+		waiting := waiter(0, "waits-"+run.Job, time.Hour, &jobs.Blocker{Resource: "public/t",
+			Holder: locking.Owner{Job: run.Job, Run: run.ID.String()}})
+		waiting.ID = uuid.NewSHA1(uuid.Nil, []byte{byte(i), byte(i >> 8), 1})
+		e.Waiting = append(e.Waiting, waiting)
+	}
+	for b.Loop() {
+		waits := waitFactsOf(e)
+		found := 0
+		add := func(Problem) { found++ }
+		waitProblems(e, waits, add)
+		longRunProblems(e, waits, add)
+		skippedProblems(e, waits, add)
+		if found < len(e.Running) {
+			b.Fatalf("%d problems", found)
+		}
+	}
+}
