@@ -205,5 +205,5 @@ func (w *work) run(params json.RawMessage) *jobs.Run {
 	log := zerolog.New(zerolog.ConsoleWriter{Out: tail, NoColor: true, TimeFormat: time.TimeOnly}).
 		With().Timestamp().Logger()
 	return run.With(attempt.NewKey(), &storage.Attempt{Store: w.runStore(), Output: tail,
-		Log: log, Cluster: w.cluster, Locks: w.locks})
+		NewLog: func() zerolog.Logger { return log }, Cluster: w.cluster, Locks: w.locks})
 }

@@ -37,7 +37,8 @@ type Run struct {
 func NewRun(job string, scheduledAt time.Time, log zerolog.Logger) *Run {
 	run := Run{ID: uuid.New(), Job: job, ScheduledAt: scheduledAt, Attempt: 1, Replica: "test",
 		Token: 1}
-	run.attempt = &attempt.Attempt[*Run, Tx]{Log: log, Output: output.NewTail(output.Max)}
+	run.attempt = &attempt.Attempt[*Run, Tx]{NewLog: func() zerolog.Logger { return log },
+		Output: output.NewTail(output.Max)}
 	return &run
 }
 
@@ -56,7 +57,7 @@ func (r *Run) Internal(key attempt.Key) *attempt.Attempt[*Run, Tx] {
 }
 
 // Log returns the run's logger. It writes to the replica's log and to the run's output.
-func (r *Run) Log() *zerolog.Logger { return &r.attempt.Log }
+func (r *Run) Log() *zerolog.Logger { return r.attempt.Log() }
 
 // Output returns the writer for the output of the run. The store keeps the last 64 KiB (4 KiB for a
 // run that succeeded).

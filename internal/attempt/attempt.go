@@ -54,18 +54,27 @@ type Lock struct {
 // Attempt belongs to one attempt. Its fields do not change; its methods may be
 // called concurrently.
 type Attempt[Run, Tx any] struct {
-	Store  Store[Run, Tx] // nil in tests of handlers
-	Log    zerolog.Logger // what handlers log
-	Output *output.Tail   // what handlers write
+	Store  Store[Run, Tx]        // nil in tests of handlers
+	NewLog func() zerolog.Logger // returns the logger of Log; most handlers do not log
+	Output *output.Tail          // what handlers write
 
 	Cluster uuid.UUID // id of the cluster of the store; zero in tests of handlers
 	Locks   []Lock    // what the run locks, for fences outside of the store
+
+	logOnce sync.Once
+	log     zerolog.Logger
 
 	mu            sync.Mutex
 	completed     string
 	saved, result json.RawMessage
 	steps         []string
 	begun         map[string]string // steps by the ids of their transactions
+}
+
+// Log returns the logger of the handler.
+func (a *Attempt[Run, Tx]) Log() *zerolog.Logger {
+	a.logOnce.Do(func() { a.log = a.NewLog() })
+	return &a.log
 }
 
 // Complete says in which state the run's own transaction has recorded its end, so

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/attempt"
 	"github.com/holdfast-dev/holdfast/internal/output"
+	"github.com/holdfast-dev/holdfast/internal/redact"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -101,8 +102,7 @@ func (p performer) decline(f *firing, c *claim) {
 	release(f, c.lock)
 }
 
-// newAttempt returns what an attempt of the firing has besides what its handler sees: a logger
-// whose lines go to the replica's log and to the run's output.
+// newAttempt returns what an attempt of the firing has besides what its handler sees.
 func (p performer) newAttempt(f *firing) *storage.Attempt {
 	a := &storage.Attempt{Store: p.databases.storeOf(f.entry.Database, p.store),
 		Output: output.NewTail(output.Max), Cluster: p.cluster,
@@ -110,14 +110,23 @@ func (p performer) newAttempt(f *firing) *storage.Attempt {
 	if f.entry.mask != nil {
 		a.Output.Mask(f.entry.mask.Text)
 	}
-	console := zerolog.ConsoleWriter{Out: a.Output, NoColor: true, TimeFormat: time.TimeOnly,
+	// An abandoned handler may ask for its logger while the firing is at a later attempt.
+	log, mask, number := f.log, f.entry.mask, f.attempt
+	a.NewLog = func() zerolog.Logger {
+		return p.newLog(log, mask, a.Output).With().Int("attempt", number).Logger()
+	}
+	return a
+}
+
+// newLog returns a logger whose lines go to the replica's log and to the run's output.
+func (p performer) newLog(log zerolog.Logger, mask *redact.Mask, output io.Writer) zerolog.Logger {
+	console := zerolog.ConsoleWriter{Out: output, NoColor: true, TimeFormat: time.TimeOnly,
 		FieldsExclude: []string{"job", "run", "scheduled_at", "replica", "trace_id"}}
 	var writers io.Writer = console
 	if p.logOutput != nil {
-		writers = zerolog.MultiLevelWriter(f.entry.mask.Writer(p.logOutput), console)
+		writers = zerolog.MultiLevelWriter(mask.Writer(p.logOutput), console)
 	}
-	a.Log = f.log.Output(writers).With().Int("attempt", f.attempt).Logger()
-	return a
+	return log.Output(writers)
 }
 
 // releaseWhenLost releases the advisory locks as soon as the claim is lost. Other runs may be

@@ -282,7 +282,7 @@ func newRun(cluster uuid.UUID, token jobs.Token, locks ...string) *jobs.Run {
 	id := uuid.New()
 	return jobs.Run{ID: id, Job: "job " + id.String(), ScheduledAt: time.Unix(1, 0), Attempt: 1,
 		Token: token}.With(attempt.NewKey(), &storage.Attempt{Cluster: cluster,
-		Locks: storage.LocksOf(requests), Log: zerolog.Nop(), Output: output.NewTail(output.Max)})
+		Locks: storage.LocksOf(requests), NewLog: zerolog.Nop, Output: output.NewTail(output.Max)})
 }
 
 // again returns a further attempt of the run, with its own token.
@@ -290,5 +290,5 @@ func again(run *jobs.Run, token jobs.Token) *jobs.Run {
 	next, inside := *run, run.Internal(attempt.NewKey())
 	next.Token, next.Attempt = token, run.Attempt+1
 	return next.With(attempt.NewKey(), &storage.Attempt{Cluster: inside.Cluster,
-		Locks: inside.Locks, Log: zerolog.Nop(), Output: output.NewTail(output.Max)})
+		Locks: inside.Locks, NewLog: zerolog.Nop, Output: output.NewTail(output.Max)})
 }

@@ -42,7 +42,7 @@ func runAfter(job string, previous time.Time, err error) (*jobs.Run, *int) {
 	reads := new(int)
 	store := successes{previous: previous, err: err, reads: reads}
 	return newRun(job).With(attempt.NewKey(), &storage.Attempt{Store: store,
-		Log: zerolog.Nop(), Output: output.NewTail(output.Max)}), reads
+		NewLog: zerolog.Nop, Output: output.NewTail(output.Max)}), reads
 }
 
 func TestSQLHasNamedArguments(t *testing.T) {

@@ -67,7 +67,7 @@ func fencedRun(d *Database, token jobs.Token) *jobs.Run {
 		ScheduledAt: time.Unix(1, 0), Attempt: 1, Token: token,
 	}.With(attempt.NewKey(), &storage.Attempt{Store: d,
 		Cluster: uuid.UUID{1}, Locks: []storage.Lock{{Key: "table:warehouse:public/orders"}},
-		Log: zerolog.Nop(), Output: output.NewTail(output.Max)})
+		NewLog: zerolog.Nop, Output: output.NewTail(output.Max)})
 }
 
 var insertToken = []storage.Statement{{SQL: "INSERT INTO log VALUES (@token)",

@@ -14,6 +14,6 @@ func StoredRun(store storage.RunStore, r storage.StartRequest, token jobs.Token)
 	return jobs.Run{
 		ID: r.Run, Job: r.Firing.Job, ScheduledAt: r.Firing.ScheduledAt, Key: r.Firing.Key,
 		Attempt: r.Attempt, Recovery: r.Firing.Recovery, Token: token,
-	}.With(attempt.NewKey(), &storage.Attempt{Store: store, Log: zerolog.Nop(),
+	}.With(attempt.NewKey(), &storage.Attempt{Store: store, NewLog: zerolog.Nop,
 		Output: output.NewTail(output.Max)})
 }
