@@ -4,6 +4,7 @@ package batch
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -26,6 +27,11 @@ type Options[Q, A any] struct {
 	Whole func(err error, taken time.Duration) bool
 	// Linger is how long a batch waits at most for questions that Expect has announced.
 	Linger time.Duration
+	// Yield, if set, returns a channel that is closed when more important work has ended, or nil
+	// if there is none. A batch waits for that, at most for YieldFor, and gathers questions
+	// meanwhile. AskNow ends the wait.
+	Yield    func() <-chan struct{}
+	YieldFor time.Duration
 }
 
 // Batch gathers questions and sends them. Its methods may be called concurrently. It
@@ -38,6 +44,9 @@ type Batch[Q, A any] struct {
 	sending bool
 	coming  int           // announced questions
 	arrived chan struct{} // closed when there are none; nil if nobody waits for that
+	idle    chan struct{} // see Idle; nil if nobody waits for it
+	urgent  bool          // a waiting question is urgent
+	hurried chan struct{} // closed when an urgent question comes; nil if no batch yields
 }
 
 type call[Q, A any] struct {
@@ -81,7 +90,30 @@ func (b *Batch[Q, A]) Expect() *Expected {
 			close(b.arrived)
 			b.arrived = nil
 		}
+		b.noteIdle()
 	})}
+}
+
+// Idle returns a channel that is closed when no question is announced, waiting or asked, or nil if
+// there is none now.
+func (b *Batch[Q, A]) Idle() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.coming == 0 && !b.sending {
+		return nil
+	}
+	if b.idle == nil {
+		b.idle = make(chan struct{})
+	}
+	return b.idle
+}
+
+// noteIdle closes the channel of Idle if there is no question. The caller has locked mu.
+func (b *Batch[Q, A]) noteIdle() {
+	if b.coming == 0 && !b.sending && b.idle != nil {
+		close(b.idle)
+		b.idle = nil
+	}
 }
 
 // Ask asks one question and waits for its answer or the end of ctx, whose cause it
@@ -95,13 +127,22 @@ func (b *Batch[Q, A]) Ask(ctx context.Context, question Q) (A, error) {
 func (b *Batch[Q, A]) AskExpected(ctx context.Context, question Q,
 	expected *Expected) (A, error) {
 	defer expected.End()
+	return b.ask(ctx, question, expected, false)
+}
 
+// AskNow is Ask for a question whose batch does not wait because of Options.Yield.
+func (b *Batch[Q, A]) AskNow(ctx context.Context, question Q) (A, error) {
+	return b.ask(ctx, question, &Expected{}, true)
+}
+
+func (b *Batch[Q, A]) ask(ctx context.Context, question Q, expected *Expected,
+	urgent bool) (A, error) {
 	var none A
 	if ctx.Err() != nil {
 		return none, context.Cause(ctx)
 	}
 	c := &call[Q, A]{question, make(chan answer[A], 1)}
-	b.add(c)
+	b.add(c, urgent)
 	expected.End()
 	select {
 	case a := <-c.answer:
@@ -112,10 +153,17 @@ func (b *Batch[Q, A]) AskExpected(ctx context.Context, question Q,
 	}
 }
 
-func (b *Batch[Q, A]) add(c *call[Q, A]) {
+func (b *Batch[Q, A]) add(c *call[Q, A], urgent bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.waiting = append(b.waiting, c)
+	if urgent {
+		b.urgent = true
+		if b.hurried != nil {
+			close(b.hurried)
+			b.hurried = nil
+		}
+	}
 	if !b.sending {
 		b.sending = true
 		go b.serve()
@@ -132,17 +180,63 @@ func (b *Batch[Q, A]) drop(c *call[Q, A]) {
 
 // serve sends batches until no question is waiting.
 func (b *Batch[Q, A]) serve() {
-	for b.await(); ; b.await() {
-		calls := b.gather()
-		if len(calls) == 0 {
-			return
+	for b.more() {
+		b.await()
+		if calls := b.gather(); len(calls) > 0 { // otherwise all were dropped
+			b.send(calls)
 		}
-		b.send(calls)
 	}
 }
 
-// await waits for the announced questions, at most for Options.Linger.
+// more reports whether a question is waiting. If there is none, sending ends.
+func (b *Batch[Q, A]) more() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sending = len(b.waiting) > 0
+	b.noteIdle()
+	return b.sending
+}
+
+// await waits until the next batch should be sent.
 func (b *Batch[Q, A]) await() {
+	b.linger()
+	b.yield()
+}
+
+// yield waits for more important work, at most for Options.YieldFor, unless a question is urgent.
+func (b *Batch[Q, A]) yield() {
+	hurried := b.yielding()
+	if hurried == nil {
+		return
+	}
+	timer := sleep.Timer(b.options.YieldFor)
+	defer timer.Stop()
+	for ended := b.options.Yield(); ended != nil; ended = b.options.Yield() {
+		select {
+		case <-ended:
+			runtime.Gosched() // callers that have got their answers may begin more work at once
+		case <-hurried:
+			return
+		case <-timer.C:
+			return
+		}
+	}
+}
+
+// yielding returns a channel that is closed when an urgent question comes, or nil if the next batch
+// may not yield.
+func (b *Batch[Q, A]) yielding() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.options.Yield == nil || b.urgent {
+		return nil
+	}
+	b.hurried = make(chan struct{})
+	return b.hurried
+}
+
+// linger waits for the announced questions, at most for Options.Linger.
+func (b *Batch[Q, A]) linger() {
 	arrived := b.allArrived()
 	if arrived == nil {
 		return
@@ -169,8 +263,7 @@ func (b *Batch[Q, A]) allArrived() <-chan struct{} {
 	return b.arrived
 }
 
-// gather removes the next batch from the waiting questions. If there is none,
-// sending ends.
+// gather removes the next batch from the waiting questions.
 func (b *Batch[Q, A]) gather() []*call[Q, A] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -183,7 +276,7 @@ func (b *Batch[Q, A]) gather() []*call[Q, A] {
 	}
 	calls := b.waiting[:n:n]
 	b.waiting = b.waiting[n:]
-	b.sending = n > 0
+	b.urgent = b.urgent && len(b.waiting) > 0
 	return calls
 }
 
@@ -195,7 +288,7 @@ func (b *Batch[Q, A]) send(calls []*call[Q, A]) {
 	for parts := [][]*call[Q, A]{calls}; len(parts) > 0; {
 		part := parts[0]
 		parts = parts[1:]
-		answers, err := b.ask(part)
+		answers, err := b.call(part)
 		if err != nil && len(part) > 1 && !b.options.Whole(err, time.Since(start)) {
 			half := len(part) / 2
 			parts = append(parts, part[:half], part[half:])
@@ -211,7 +304,7 @@ func (b *Batch[Q, A]) send(calls []*call[Q, A]) {
 	}
 }
 
-func (b *Batch[Q, A]) ask(calls []*call[Q, A]) ([]A, error) {
+func (b *Batch[Q, A]) call(calls []*call[Q, A]) ([]A, error) {
 	questions := make([]Q, len(calls))
 	for i, c := range calls {
 		questions[i] = c.question

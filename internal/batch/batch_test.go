@@ -262,3 +262,109 @@ func TestBatchDoesNotWaitForAQuestionThatWillNotCome(t *testing.T) {
 		}
 	})
 }
+
+const yieldFor = 50 * time.Millisecond
+
+// yielding is a test in which question 1 is asked while a more important question is announced.
+type yielding struct {
+	*gated
+	t     *testing.T
+	batch *batch.Batch[int, int]
+	all   sync.WaitGroup
+	end   func() // ends the announcement
+	start time.Time
+}
+
+// yields runs such a test. When then returns, a call is under way.
+func yields(t *testing.T, then func(y *yielding)) {
+	synctest.Test(t, func(t *testing.T) {
+		y := &yielding{gated: newGated(), t: t, start: time.Now()}
+		important := y.gated.batch(1, nil)
+		y.end = important.Expect().End
+		y.batch = batch.New(batch.Options[int, int]{Send: y.send, Timeout: time.Minute, Most: 1000,
+			Yield: important.Idle, YieldFor: yieldFor})
+		y.ask(1)
+		then(y)
+		y.goOn <- nil
+		y.all.Wait()
+	})
+}
+
+func (y *yielding) ask(n int) { asking(y.t, &y.all, y.batch, n) }
+
+// expectAfter fails the test if the next call has other questions or comes at another time.
+func (y *yielding) expectAfter(want time.Duration, questions ...int) {
+	y.t.Helper()
+	y.expect(y.t, questions...)
+	if waited := time.Since(y.start); waited != want {
+		y.t.Errorf("the batch was sent after %s, want %s", waited, want)
+	}
+}
+
+func TestBatchYieldsAndGathers(t *testing.T) {
+	yields(t, func(y *yielding) {
+		y.ask(2)
+		time.Sleep(yieldFor / 2)
+		y.end()
+		y.expectAfter(yieldFor/2, 1, 2)
+		y.goOn <- nil
+		y.ask(3) // there is nothing to yield to
+		y.expectAfter(yieldFor/2, 3)
+	})
+}
+
+func TestBatchYieldsForALimitedTime(t *testing.T) {
+	yields(t, func(y *yielding) { y.expectAfter(yieldFor, 1) })
+}
+
+func TestUrgentQuestionEndsTheWaitOfItsBatch(t *testing.T) {
+	yields(t, func(y *yielding) {
+		y.all.Go(func() {
+			if got, err := y.batch.AskNow(y.t.Context(), 2); got != 2 || err != nil {
+				y.t.Errorf("2 was answered %d, %v", got, err)
+			}
+		})
+		y.expectAfter(0, 1, 2)
+		y.goOn <- nil
+		y.ask(3) // the next batch yields again
+		y.expectAfter(yieldFor, 3)
+	})
+}
+
+// A batch is idle while no question is announced, waiting or asked.
+func TestBatchReportsWhenItIsIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGated()
+		b := g.batch(1000, nil)
+		if b.Idle() != nil {
+			t.Error("a new batch is busy")
+		}
+		expected := b.Expect()
+		announced := b.Idle()
+		isOpen(t, announced)
+		var all sync.WaitGroup
+		asking(t, &all, b, 1)
+		expected.End()
+		g.expect(t, 1)
+		isOpen(t, announced)
+		g.goOn <- nil
+		all.Wait()
+		<-announced
+		if b.Idle() != nil {
+			t.Error("a batch without questions is busy")
+		}
+	})
+}
+
+// isOpen fails the test if the channel is nil or closed.
+func isOpen(t *testing.T, idle <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-idle:
+		t.Error("a batch with questions is idle")
+	default:
+		if idle == nil {
+			t.Error("a batch with questions is idle")
+		}
+	}
+}

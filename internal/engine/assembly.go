@@ -99,12 +99,13 @@ func (s *Scheduler) newExecutor() *executor {
 		events: s.events}
 	handover := newHandover()
 	s.heldLocks = newHeldLocks(o.Locker, handover, s.intervals, s.log)
+	starts := newBatcher(bySession(o.Store.Start))
 	return &executor{
 		clock: s.clock, table: s.table, tracing: o.Tracing, events: s.events,
 		locks: advisoryLocks{replica: o.Replica, locker: o.Locker, clockLimit: s.clockLimit,
 			skipUnavailable: o.SkipWithoutLocks, databases: o.Databases,
 			held: s.heldLocks},
-		starts: starter{calls: newBatcher(bySession(o.Store.Start)), ttl: o.SessionTTL,
+		starts: starter{calls: starts, ttl: o.SessionTTL,
 			active: s.active, notes: notes, events: s.events, stale: s.activation.doubt,
 			paused: s.controlState.requestPoll},
 		notes: notes,
@@ -114,8 +115,8 @@ func (s *Scheduler) newExecutor() *executor {
 		attempts: performer{replica: o.Replica, clock: s.clock, registry: s.registry,
 			store: o.RunStore, cluster: o.Store.ClusterID(), databases: o.Databases,
 			active: s.active,
-			finishes: finisher{calls: newWeighedBatcher(o.Store.Finish, storage.MaxFinishBytes,
-				storage.FinishRequest.Weight), ttl: o.SessionTTL},
+			finishes: finisher{calls: newFinishBatcher(o.Store.Finish, starts.usual.Idle),
+				handover: handover, ttl: o.SessionTTL},
 			events: s.events, wakes: s.wakes, logOutput: o.LogOutput},
 		wakes: s.wakes,
 	}

@@ -25,14 +25,23 @@ const batchLinger = 10 * time.Millisecond
 type batcher[Q, A any] struct{ usual, apart *batch.Batch[Q, A] }
 
 func newBatcher[Q, A any](send func(context.Context, []Q) ([]A, error)) *batcher[Q, A] {
-	return newWeighedBatcher(send, storage.MaxBatch, nil)
+	return newBatcherOf(batch.Options[Q, A]{Send: send, Most: storage.MaxBatch})
 }
 
-// newWeighedBatcher returns a batcher whose batches weigh at most most, by weigh.
-func newWeighedBatcher[Q, A any](send func(context.Context, []Q) ([]A, error), most int,
-	weigh func(Q) int) *batcher[Q, A] {
-	o := batch.Options[Q, A]{Send: send, Timeout: batchTimeout, Most: most, Weigh: weigh,
-		Whole: meetsAll, Linger: batchLinger}
+// yieldFor is how long the ends of runs wait at most while the replica starts runs.
+const yieldFor = 50 * time.Millisecond
+
+// newFinishBatcher returns a batcher of finishes. Its batches wait while starts are under way:
+// starts returns a channel that is closed when there is none, or nil.
+func newFinishBatcher(send func(context.Context, []storage.FinishRequest) ([]bool, error),
+	starts func() <-chan struct{}) *batcher[storage.FinishRequest, bool] {
+	return newBatcherOf(batch.Options[storage.FinishRequest, bool]{Send: send,
+		Most: storage.MaxFinishBytes, Weigh: storage.FinishRequest.Weight,
+		Yield: starts, YieldFor: yieldFor})
+}
+
+func newBatcherOf[Q, A any](o batch.Options[Q, A]) *batcher[Q, A] {
+	o.Timeout, o.Whole, o.Linger = batchTimeout, meetsAll, batchLinger
 	return &batcher[Q, A]{usual: batch.New(o), apart: batch.New(o)}
 }
 
@@ -52,6 +61,11 @@ func (l *batcher[Q, A]) ask(ctx context.Context, question Q, apart bool) (A, err
 		return l.apart.Ask(ctx, question)
 	}
 	return l.usual.Ask(ctx, question)
+}
+
+// askNow is ask for a call that does not yield.
+func (l *batcher[Q, A]) askNow(ctx context.Context, question Q) (A, error) {
+	return l.usual.AskNow(ctx, question)
 }
 
 // askExpected is ask for a call that expect has announced.

@@ -16,10 +16,13 @@ import (
 
 const maxErrorText = 8 << 10
 
-// finisher records the ends of attempts in the store.
+// finisher records the ends of attempts in the store. While this replica starts runs, the ends wait
+// for a short time, so that the starts come first and more ends share a transaction. An end does
+// not wait if a firing of this replica waits for its resources.
 type finisher struct {
-	calls *batcher[storage.FinishRequest, bool]
-	ttl   time.Duration // of the session
+	calls    *batcher[storage.FinishRequest, bool]
+	handover *handover
+	ttl      time.Duration // of the session
 }
 
 // record records the end of an attempt, unless the run's own transaction has recorded it. It
@@ -53,7 +56,7 @@ func (w finisher) write(f *firing, request storage.FinishRequest) bool {
 	defer cancel()
 	// an abandoned handler may hold the claim in a transaction
 	for held := request.LeftBehind; ; {
-		done, err := w.calls.ask(ctx, request, held)
+		done, err := w.ask(ctx, f, request, held)
 		held = errors.Is(err, storage.ErrRowHeld)
 		switch {
 		case err == nil && !done:
@@ -76,4 +79,12 @@ func (w finisher) write(f *firing, request storage.FinishRequest) bool {
 		}
 		sleep.For(ctx, startBackoff)
 	}
+}
+
+func (w finisher) ask(ctx context.Context, f *firing, request storage.FinishRequest, held bool) (
+	bool, error) {
+	if !held && w.handover.awaitsAny(f.entry.requests) {
+		return w.calls.askNow(ctx, request)
+	}
+	return w.calls.ask(ctx, request, held)
 }

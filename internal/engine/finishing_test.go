@@ -20,7 +20,7 @@ func TestLargeFinishesAreSplitByBytes(t *testing.T) {
 			batches, ends = batches+1, ends+len(requests)
 			return make([]bool, len(requests)), storage.CheckFinishes(requests)
 		}
-		finishes := newWeighedBatcher(send, storage.MaxFinishBytes, storage.FinishRequest.Weight)
+		finishes := newFinishBatcher(send, func() <-chan struct{} { return nil })
 		large := bytes.Repeat([]byte("1"), storage.MaxSaved)
 		var all sync.WaitGroup
 		for range 300 {

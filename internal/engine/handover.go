@@ -83,6 +83,15 @@ func (h *handover) wakeFirst(resource string) {
 	}
 }
 
+// awaitsAny reports whether a firing waits for one of the resources.
+func (h *handover) awaitsAny(requests []locking.Request) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.waiting) > 0 && slices.ContainsFunc(requests, func(r locking.Request) bool {
+		return len(h.waiting[r.Resource.String()]) > 0
+	})
+}
+
 // awaits reports whether a firing waits for the resource, in its display form.
 func (h *handover) awaits(resource string) bool {
 	h.mu.Lock()
