@@ -375,6 +375,22 @@ func (h *history) CountRuns(_ context.Context, parts []storage.JobPart,
 	return counts, h.err
 }
 
+func (h *history) CountFiltered(ctx context.Context, f storage.RunFilter,
+	most int) (c storage.RunCount, err error) {
+	f.States, f.Before, f.After, f.Later, f.Limit = nil, nil, nil, nil, len(h.runs)
+	found, err := h.Runs(ctx, f)
+	for _, r := range found {
+		if c.Runs++; r.State.Final() && r.State != jobs.Succeeded {
+			c.AddUnsuccessful(r.State, 1, 1, most)
+		}
+	}
+	c.More, c.Runs = c.Runs > most, min(c.Runs, most)
+	if f.Reason != "" || f.Error != "" {
+		c.OnlyUnsuccessful()
+	}
+	return c, err
+}
+
 func (h *history) FiringRuns(_ context.Context, f storage.Firing) ([]storage.Record, error) {
 	var chain []storage.Record
 	for _, r := range h.runs {

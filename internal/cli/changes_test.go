@@ -13,7 +13,7 @@ import (
 // reads are the methods of the store that change nothing. Watch changes no state of the cluster: it
 // asks the replica of a run for its output.
 var reads = []string{"Audit", "AuditChain", "AuditLinks", "Backfill", "BackfillTaken",
-	"Backfills", "Close", "ClusterID", "ControlState", "CountRuns",
+	"Backfills", "Close", "ClusterID", "ControlState", "CountFiltered", "CountRuns",
 	"Drift", "EndCounts", "EndedRuns", "Firing", "FiringRuns", "Generations", "Groups", "Histogram", "Job",
 	"JobEndCounts", "JobStates",
 	"JobRequests", "Jobs", "ListJobs", "Listen", "LiveSessions", "Locks", "Marks", "Now",

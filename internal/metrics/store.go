@@ -308,6 +308,12 @@ func (s *store) CountRuns(ctx context.Context, parts []storage.JobPart, most int
 	return s.inner.CountRuns(ctx, parts, most)
 }
 
+func (s *store) CountFiltered(ctx context.Context, f storage.RunFilter, most int) (
+	_ storage.RunCount, err error) {
+	defer s.timed("count_filtered", time.Now(), &err)
+	return s.inner.CountFiltered(ctx, f, most)
+}
+
 func (s *store) FiringRuns(ctx context.Context, f storage.Firing) (_ []storage.Record, err error) {
 	defer s.timed("firing_runs", time.Now(), &err)
 	return s.inner.FiringRuns(ctx, f)

@@ -163,10 +163,14 @@ func (r *Run) waitBefore(q storage.StartRequest) *storage.Wait {
 
 // Note applies a note to the waiting run.
 func (r *Run) Note(n storage.Note, now time.Time) {
+	since := r.Since(n.WaitSince)
 	r.setBlocker(n.Blocker, Whole(n.WaitSince), now)
 	r.Reason, r.Detail, r.Error = n.Reason, output.PlainText(n.Detail),
 		cmp.Or(output.PlainText(n.Error), r.Error)
 	if n.State != jobs.Waiting {
+		if n.State == jobs.Skipped && r.StartedAt == nil && r.BlockedBy != nil {
+			r.Waited = &storage.Wait{Blocker: *r.BlockedBy, Since: since}
+		}
 		r.endWait(n.State)
 		r.FinishedAt = &now
 		return

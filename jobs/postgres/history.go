@@ -24,7 +24,7 @@ const (
 	recordColumns = `
     r.id, r.job, r.scheduled_at, r.key, r.state, r.recovery, r.attempt, r.replica, r.token,
         r.created_at, r.started_at, r.finished_at, r.retry_waits,
-    r.reason, r.detail, r.blocker, r.error, r.params, r.waited, r.start_by,
+    r.reason, r.detail, r.blocker, r.blocked_at, r.error, r.params, r.waited, r.start_by,
         CASE WHEN r.state = 'waiting' THEN (SELECT w.since FROM holdfast.waits w
             WHERE w.run = r.id) END, r.backfill, r.key_actor`
 
@@ -369,14 +369,14 @@ func scanRecord(row pgx.CollectableRow) (storage.Record, error) {
 	var r storage.Record
 	var token *jobs.Token
 	var blocker, waited []byte
-	var waits *time.Time
+	var waits, blockedAt *time.Time
 	var retryWaits []time.Time
 	var result *string
 	var backfill uuid.NullUUID
 	err := row.Scan(&r.ID, &r.Job, &r.ScheduledAt, &r.Key, &r.State, &r.Recovery, &r.Attempt,
 		&r.Replica, &token, &r.CreatedAt,
-		&r.StartedAt, &r.FinishedAt, &retryWaits, &r.Reason, &r.Detail, &blocker, &r.Error,
-		&r.Params, &waited, &r.StartBy, &waits, &backfill, &r.KeyActor, &r.Output,
+		&r.StartedAt, &r.FinishedAt, &retryWaits, &r.Reason, &r.Detail, &blocker, &blockedAt,
+		&r.Error, &r.Params, &waited, &r.StartBy, &waits, &backfill, &r.KeyActor, &r.Output,
 		&result)
 	if err != nil {
 		return r, err
@@ -398,7 +398,20 @@ func scanRecord(row pgx.CollectableRow) (storage.Record, error) {
 	if r.BlockedBy, err = parseBlocker(blocker); err == nil {
 		r.Waited, err = parseWait(waited)
 	}
+	if r.State == jobs.Skipped && r.StartedAt == nil && r.BlockedBy != nil && blockedAt != nil {
+		r.Waited = skippedWait(r, blockedAt.UTC())
+	}
 	return r, err
+}
+
+// skippedWait returns how a run waited that was skipped. It has no row for its wait. Its row is as
+// old as its wait if it waited for some time, and else blocked_at has the beginning of the wait.
+func skippedWait(r storage.Record, blockedAt time.Time) *storage.Wait {
+	w := &storage.Wait{Blocker: *r.BlockedBy, Since: r.CreatedAt}
+	if blockedAt.Before(w.Since) {
+		w.Since = blockedAt
+	}
+	return w
 }
 
 // parseWait returns the wait of a column, or nil for NULL.

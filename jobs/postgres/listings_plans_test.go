@@ -198,3 +198,44 @@ FROM generate_series(1, 3000) n, LATERAL (SELECT now() - n * interval '1 minute'
 		t.Errorf("after pruning: %+v, want an estimate of about 1000 without states", got)
 	}
 }
+
+// TestPlansOfFilteredCounts checks that each query of CountFiltered reads entries of one index, and
+// at most one more than it counts of each.
+func TestPlansOfFilteredCounts(t *testing.T) {
+	s := newHarness(t)
+	s.exec(`
+INSERT INTO holdfast.jobs SELECT 'etl/' || n, 1, now(), now() FROM generate_series(1, 100) n;
+INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at, replica, reason)
+SELECT gen_random_uuid(), CASE WHEN n <= 10000 THEN 'etl/' || n % 100 + 1 ELSE 'other' END, at,
+    CASE WHEN n % 7 = 0 THEN 'failed' ELSE 'succeeded' END, at,
+    CASE WHEN n <= 10000 THEN 'old' ELSE 'new' END, CASE WHEN n % 7 = 0 THEN 'panic' ELSE '' END
+FROM generate_series(1, 20000) n, LATERAL (SELECT now() + n * interval '1 second' AS at) t`)
+	s.exec("VACUUM ANALYZE")
+	for name, c := range map[string]struct {
+		f                 storage.RunFilter
+		names             []string
+		all, unsuccessful string // indexes
+	}{
+		"job":     {storage.RunFilter{Job: "etl/7"}, nil, "runs_job", "runs_job_unsuccessful"},
+		"jobs":    {storage.RunFilter{}, []string{"etl/7", "etl/8"}, "runs_job", "runs_job_unsuccessful"},
+		"replica": {storage.RunFilter{Replica: "old"}, nil, "runs_replica", "runs_unsuccessful"},
+		"job and replica": {storage.RunFilter{Job: "etl/7", Replica: "old"}, nil, "runs_job",
+			"runs_job_unsuccessful"},
+		"reason": {storage.RunFilter{Reason: "panic"}, nil, "", "runs_cause"},
+		"error":  {storage.RunFilter{Error: "x"}, nil, "", "runs_unsuccessful"},
+		"time": {storage.RunFilter{Until: time.Now().Add(time.Hour)}, nil, "runs_created",
+			"runs_unsuccessful"},
+	} {
+		bad, _, args := countUnsuccessful(c.f, c.names, 1000)
+		plans := map[string]string{c.unsuccessful: s.plan("SELECT", withArguments(bad, args))}
+		if c.all != "" {
+			plans[c.all] = s.plan("SELECT", withArguments(countAll(c.f, c.names, 1000)))
+		}
+		for index, plan := range plans {
+			if !strings.Contains(plan, "using "+index+" on runs") ||
+				strings.Contains(plan, "Seq Scan on runs") {
+				t.Errorf("%s: not counted by %s:\n%s", name, index, plan)
+			}
+		}
+	}
+}

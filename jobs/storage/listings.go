@@ -114,6 +114,41 @@ func (c *JobPartCount) Bound(most int) {
 	c.Runs = min(c.Runs, most)
 }
 
+// RunCount counts the runs of a list.
+type RunCount struct {
+	// Runs is the number of runs in all states. With a reason or an error in the filter, only
+	// unsuccessful runs count.
+	Runs         int
+	More         bool               // there may be more
+	Unsuccessful map[jobs.State]int // ended runs that did not succeed; nil: none
+	// MoreUnsuccessful says that there may be more of them.
+	MoreUnsuccessful bool
+}
+
+// AddUnsuccessful counts the examined runs of a state. Some of them match the filter. If more than
+// most were examined, there may be more. Stores use it, and examine one run more than most.
+func (c *RunCount) AddUnsuccessful(state jobs.State, matching, examined, most int) {
+	if c.Unsuccessful == nil && matching > 0 {
+		c.Unsuccessful = make(map[jobs.State]int)
+	}
+	if matching > 0 {
+		c.Unsuccessful[state] += min(matching, most)
+	}
+	c.MoreUnsuccessful = c.MoreUnsuccessful || examined > most
+}
+
+// OnlyUnsuccessful sets the number of all runs to that of the unsuccessful ones. Stores use it.
+func (c *RunCount) OnlyUnsuccessful() {
+	c.Runs, c.More = 0, c.MoreUnsuccessful
+	for _, n := range c.Unsuccessful {
+		c.Runs += n
+	}
+}
+
+// ExaminedByState is the number of runs of each state that CountFiltered reads if no index has the
+// runs that it counts.
+const ExaminedByState = 2_000
+
 // MaxUnsuccessful is the number of runs that did not succeed that CountRuns counts in each part:
 // the youngest. It reads them, and not only entries of an index.
 const MaxUnsuccessful = 1000
@@ -146,6 +181,9 @@ type Listings interface {
 	// number most of a part. Of runs that succeeded or are active, it reads entries of an index
 	// only.
 	CountRuns(ctx context.Context, parts []JobPart, most int) ([]JobPartCount, error)
+	// CountFiltered counts the runs that the filter selects. It ignores States, Later, Before,
+	// After and Limit. It examines at most so many runs, and as many that did not succeed.
+	CountFiltered(ctx context.Context, f RunFilter, most int) (RunCount, error)
 	// FiringRuns returns the runs of a firing, sorted by Recovery. It ignores the fields Recovery
 	// and KeyActor of the argument.
 	FiringRuns(ctx context.Context, f Firing) ([]Record, error)

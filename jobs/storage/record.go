@@ -36,7 +36,8 @@ type Record struct {
 	Detail     string        `json:"detail,omitempty"` // the reason in words
 	BlockedBy  *jobs.Blocker `json:"blocked_by,omitempty"`
 	Error      string        `json:"error,omitempty"`
-	// how its current or last attempt waited for its locks; absent without a recorded blocker
+	// how its current or last attempt waited for its locks, or how a skipped run did; absent
+	// without a recorded blocker
 	Waited *Wait `json:"waited,omitempty"`
 	// Backfill is the backfill that added the run; zero for other runs.
 	Backfill uuid.UUID `json:"backfill,omitzero"`
@@ -75,6 +76,6 @@ func (r Record) BlockerText() string {
 type Wait struct {
 	jobs.Blocker
 	// Since is when the first attempt of the run began to wait, or when the blocker began to block
-	// a later attempt.
+	// a later attempt. Of a skipped run it is at most a second later.
 	Since time.Time `json:"since"`
 }

@@ -481,6 +481,61 @@ var listingRules = []rule{
 		equal(c, "the youngest of at most 1", counts[0].Unsuccessful[jobs.TimedOut], 1)
 		equal(c, "of nothing", counted(5), "")
 	}},
+	{"runs of a filter are counted", func(c *check) {
+		c.inGroups(map[string]string{"a": "group", "b": "group"})
+		s := c.session("one")
+		began := c.now()
+		for i, state := range []jobs.State{jobs.Failed, jobs.Succeeded, jobs.Failed,
+			jobs.TimedOut} {
+			r := request("a", i, table("s/t"))
+			c.finished(r, c.granted(s, r), state)
+		}
+		c.granted(s, request("a", 4)) // is running
+		c.note(s, noteOf(request("b", 5), jobs.Skipped, reasons.LockHeld))
+		other := c.session("two")
+		r := request("b", 6)
+		c.finished(r, c.granted(other, r), jobs.Failed)
+		counted := func(f storage.RunFilter, most int) string {
+			n, err := c.Store.CountFiltered(c.ctx, f, most)
+			c.must(err)
+			more := ""
+			if n.More {
+				more = "+"
+			}
+			if n.MoreUnsuccessful {
+				return fmt.Sprintf("%d%s %v+", n.Runs, more, n.Unsuccessful)
+			}
+			return fmt.Sprintf("%d%s %v", n.Runs, more, n.Unsuccessful)
+		}
+		all := storage.RunFilter{}
+		equal(c, "all", counted(all, 100), "7 map[failed:3 skipped:1 timed_out:1]")
+		equal(c, "exactly as many", counted(all, 7), "7 map[failed:3 skipped:1 timed_out:1]")
+		equal(c, "at most", counted(all, 3), "3+ map[failed:3 skipped:1 timed_out:1]")
+		ofA := storage.RunFilter{Job: "a", States: []jobs.State{jobs.Succeeded}, Limit: 1}
+		equal(c, "of a job", counted(ofA, 100), "5 map[failed:2 timed_out:1]")
+		equal(c, "of a job, at most", counted(ofA, 2)[:2], "2+")
+		equal(c, "of a prefix", counted(storage.RunFilter{JobPrefix: "b"}, 100),
+			"2 map[failed:1 skipped:1]")
+		equal(c, "of a replica", counted(storage.RunFilter{Replica: "two"}, 100), "1 map[failed:1]")
+		equal(c, "of a job and a replica",
+			counted(storage.RunFilter{Job: "b", Replica: "one"}, 100), "1 map[skipped:1]")
+		equal(c, "of a reason", counted(storage.RunFilter{Reason: reasons.LockHeld}, 100),
+			"1 map[skipped:1]")
+		equal(c, "of a job and a reason",
+			counted(storage.RunFilter{Job: "a", Reason: reasons.LockHeld}, 100), "0 map[]")
+		equal(c, "of a time", counted(storage.RunFilter{From: began,
+			Until: c.now().Add(time.Second)}, 100), "7 map[failed:3 skipped:1 timed_out:1]")
+		equal(c, "of another time", counted(storage.RunFilter{Until: began}, 100), "0 map[]")
+		equal(c, "of a group", counted(storage.RunFilter{Group: "group"}, 100),
+			"7 map[failed:3 skipped:1 timed_out:1]")
+		equal(c, "of another group", counted(storage.RunFilter{Group: "x"}, 100), "0 map[]")
+		equal(c, "of a job in another group",
+			counted(storage.RunFilter{Group: "x", Job: "a"}, 100), "0 map[]")
+		equal(c, "of a job in its group",
+			counted(storage.RunFilter{Group: "group", Job: "b"}, 100), "2 map[failed:1 skipped:1]")
+		equal(c, "of an error", counted(storage.RunFilter{Error: "no such error"}, 100), "0 map[]")
+		equal(c, "of a backfill", counted(storage.RunFilter{Backfill: uuid.New()}, 100), "0 map[]")
+	}},
 	{"runs of a firing are listed in the order of its recoveries", func(c *check) {
 		c.recovering("a")
 		one := c.session("one")

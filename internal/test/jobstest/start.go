@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 var startRules = []rule{
@@ -129,6 +130,43 @@ var startRules = []rule{
 			record.Waited.Holder.Run != holder.Run.String() ||
 			!record.Waited.Since.Equal(since) {
 			c.Errorf("blocker %+v, want %s since %s", record.Waited, holder.Run, since)
+		}
+	}},
+	{"a skipped run has its wait", func(c *check) {
+		s := c.session("one")
+		holder, waiter := request("h", 1, table("s/a")), request("b", 1, table("s/a"))
+		c.granted(s, holder)
+		before := c.now()
+		c.blocked(s, waiter, reasons.LockHeld, holder)
+		recorded := c.now()
+		blocker := &jobs.Blocker{Resource: table("s/a").Resource.String(),
+			Holder: locking.Owner{Job: "h", Run: holder.Run.String()}}
+		began := before.Add(-7 * time.Second)
+		noteFor := func(r storage.StartRequest, since time.Time, b *jobs.Blocker) storage.Note {
+			n := noteOf(r, jobs.Skipped, reasons.LockHeld)
+			n.WaitSince, n.Blocker = since, b
+			return n
+		}
+		short := noteFor(request("a", 1, table("s/a")), began, blocker)
+		short.New = true
+		alone := noteFor(request("c", 1), began, nil)
+		c.note(s, noteFor(waiter, began, blocker))
+		c.note(s, short)
+		c.note(s, alone)
+		for name, run := range map[string]uuid.UUID{"at once": short.Run, "later": waiter.Run} {
+			w := c.record(run, jobs.Skipped).Waited
+			if w == nil || w.Holder.Job != "h" || w.Resource != table("s/a").Resource.String() {
+				c.Errorf("skipped %s: waited %+v, want for a run of h", name, w)
+				continue
+			}
+			if name == "later" { // the time at which the wait was recorded, or before
+				within(c, "since", w.Since, waiter.WaitSince, recorded)
+			} else {
+				equal(c, "since", w.Since.UnixMicro(), began.UnixMicro())
+			}
+		}
+		if w := c.record(alone.Run, jobs.Skipped).Waited; w != nil {
+			c.Errorf("without a blocker: waited %+v, want nothing", w)
 		}
 	}},
 	{"another run of a firing is a duplicate, whatever its state", func(c *check) {

@@ -254,6 +254,32 @@ func (s *Store) CountRuns(ctx context.Context, parts []storage.JobPart,
 	return counts, nil
 }
 
+// CountFiltered implements storage.Listings.
+func (s *Store) CountFiltered(ctx context.Context, f storage.RunFilter,
+	most int) (c storage.RunCount, err error) {
+	if err := s.enter(ctx); err != nil {
+		return c, err
+	}
+	defer s.mu.Unlock()
+	f.States, f.Before, f.After = nil, nil, nil
+	for _, r := range s.runs {
+		if !matches(f, r) || !s.selects(f, r.Job) {
+			continue
+		}
+		if c.Runs++; r.State.Final() && r.State != jobs.Succeeded {
+			c.AddUnsuccessful(r.State, 1, 1, most)
+		}
+	}
+	for _, n := range c.Unsuccessful {
+		c.MoreUnsuccessful = c.MoreUnsuccessful || n > most
+	}
+	c.More, c.Runs = c.Runs > most, min(c.Runs, most)
+	if f.Reason != "" || f.Error != "" {
+		c.OnlyUnsuccessful()
+	}
+	return c, nil
+}
+
 // FiringRuns implements storage.Listings.
 func (s *Store) FiringRuns(ctx context.Context, f storage.Firing) ([]storage.Record, error) {
 	if err := s.enter(ctx); err != nil {
