@@ -35,13 +35,13 @@ func newReader(o Options) *reader {
 			Table: explain.TableOf(nil)}).Explain
 	}
 	sources := locks.Sources{Advisory: o.Advisory, Restarts: o.Restarts,
-		ScheduledTimes: o.ScheduledTimes, LongestWait: o.LongestWait,
-		WaitEnd: o.WaitEnd, Next: nextFirings(o)}
+		ScheduledTimes: o.ScheduledTimes, LongestWait: o.LongestWait, Next: nextFirings(o)}
 	if o.Operations != nil {
 		sources.Pauses = o.Operations.ActivePauses
 	}
-	lock := locks.NewReader(o.Store, sources)
-	of := cluster.NewReader(o.Store, lock, o.Operations, o.Upcoming)
+	runs := records.Reader{Store: o.Store, WaitEnd: o.WaitEnd}
+	lock := locks.NewReader(runs, sources)
+	of := cluster.NewReader(runs, lock, o.Operations, o.Upcoming)
 	r := &reader{
 		Reader: of, lock: lock, ops: o.Operations, suggester: newSuggester(of, lock),
 		scheduledTimes: o.ScheduledTimes, progress: o.Progress, table: o.Table,

@@ -302,6 +302,16 @@ func (v *runView) Usual(now time.Time) string {
 	return locks.CompareWithUsual(took, v.usual)
 }
 
+// WaitLimit says until when the run waits, or returns nil if it waits for no blocker or that is not
+// known.
+func (v *runView) WaitLimit(now time.Time) *locks.WaitLimit {
+	if v.WaitEnd == nil {
+		return nil
+	}
+	limit, _ := locks.NewWaitLimit(now, v.Record)
+	return &limit
+}
+
 // BlockerUsual compares the time of the root blocker, which runs, with the last runs of its job.
 func (v *runView) BlockerUsual(now time.Time) string {
 	return locks.CompareWithUsual(now.Sub(records.Since(*v.Blocker)), v.blockerUsual)

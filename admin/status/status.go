@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
+	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -50,8 +51,8 @@ const timeout = 10 * time.Second
 // lists this as a problem. The function caches counts of failed runs between calls, and may be
 // called concurrently.
 func NewReader(o Options) func(ctx context.Context) Status {
-	reader := cluster.NewReader(o.Store, locks.NewReader(o.Store, locks.Sources{}), o.Operations,
-		nil)
+	runs := records.Reader{Store: o.Store}
+	reader := cluster.NewReader(runs, locks.NewReader(runs, locks.Sources{}), o.Operations, nil)
 	local := cluster.Local{Servers: o.Memcached, Databases: o.Databases,
 		StoreName: cmp.Or(o.StoreName, "The store"), Rules: o.Rules, Hold: new(cluster.Hold)}
 	return func(ctx context.Context) Status {

@@ -157,7 +157,7 @@ func (c *commandLine) withLocal(config *configs.Config, store app.Storage,
 	status := app.StatusOptions(config, store, ops, backend)
 	view := admin.NewView(admin.Options{Store: store, StoreName: status.StoreName,
 		Rules: status.Rules, Operations: ops, Memcached: status.Memcached, Advisory: advisory,
-		Upcoming: cron.upcoming, ScheduledTimes: cron.scheduledTimes,
+		Upcoming: cron.upcoming, ScheduledTimes: cron.scheduledTimes, WaitEnd: cron.waitEnd,
 		Explain: explain.New(explain.Options{Store: store, Table: table,
 			Pauses: store.Pauses, Keep: config.History.Keep}).Explain})
 	return use(&local{View: view, table: cron, ops: ops, store: store, backend: backend})

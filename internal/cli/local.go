@@ -5,12 +5,14 @@ import (
 	"context"
 	"os"
 	"os/user"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/internal/app"
+	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -51,6 +53,24 @@ func (l *local) Jobs(ctx context.Context) ([]admin.Job, error) {
 		return nil, err
 	}
 	return l.View.Jobs(ctx)
+}
+
+// Runs implements history.
+func (l *local) Runs(ctx context.Context, f storage.RunFilter) ([]storage.Record, error) {
+	if len(f.States) == 0 || slices.Contains(f.States, jobs.Waiting) {
+		if err := l.table.read(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return l.View.Runs(ctx, f)
+}
+
+// Run implements history.
+func (l *local) Run(ctx context.Context, id uuid.UUID) (admin.RunDetail, error) {
+	if err := l.table.read(ctx); err != nil {
+		return admin.RunDetail{}, err
+	}
+	return l.View.Run(ctx, id)
 }
 
 // Watch implements history.

@@ -12,11 +12,14 @@ import (
 	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
+	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// localTable is the cron table of the configuration with the added jobs, for next scheduled times.
+// localTable is the cron table of the configuration with the added jobs, for next scheduled times
+// and for the ends of waits.
 type localTable struct {
 	config *configs.Config
 	specs  app.SpecParser
@@ -47,6 +50,15 @@ func (t *localTable) read(ctx context.Context) error {
 // scheduledTimes is admin.Options.ScheduledTimes.
 func (t *localTable) scheduledTimes(job string, from time.Time, n int) []time.Time {
 	return schedule.ScheduledTimes(t.schedules, job, from, n)
+}
+
+// waitEnd is admin.Options.WaitEnd.
+func (t *localTable) waitEnd(run storage.Record) (storage.WaitEnd, bool) {
+	job, known := t.jobs[run.Job]
+	if !known {
+		return storage.WaitEnd{}, false
+	}
+	return engine.WaitEnd(job, run)
 }
 
 // upcoming is admin.Options.Upcoming.

@@ -121,6 +121,22 @@ func took(r storage.Record) string {
 	return length.Round(time.Millisecond).String()
 }
 
+// waitsUntil returns the end of the wait of a run as one cell.
+func waitsUntil(r storage.Record) string {
+	switch end := r.WaitEnd; {
+	case end == nil:
+		return "-"
+	case end.At.IsZero():
+		return "no limit"
+	case end.Next:
+		return clock(&end.At) + " (next firing)"
+	case end.Estimated:
+		return "about " + clock(&end.At)
+	default:
+		return clock(&end.At)
+	}
+}
+
 // why returns the reason, detail, error and blocker of a run as one cell.
 func why(r storage.Record) string {
 	var parts []string

@@ -68,13 +68,8 @@ func (c *commandLine) runsCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				rows := make([][]string, len(list))
-				for i, r := range list {
-					rows[i] = []string{r.ID.String(), r.Job, clock(&r.ScheduledAt), string(r.State),
-						r.Replica, clock(r.StartedAt), took(r), why(r)}
-				}
-				return c.print(list,
-					"RUN\tJOB\tSCHEDULED\tSTATE\t~REPLICA\t~STARTED\tTOOK\t…WHY", rows)
+				header, rows := runRows(list)
+				return c.print(list, header, rows)
 			})
 		},
 	})
@@ -97,6 +92,19 @@ func (c *commandLine) runsCommand() *cobra.Command {
 	c.completesFlag(cmd, "backfill", backfillsIn(""))
 	completesOf(cmd, "state", stateNames())
 	return c.completes(cmd, runsIn())
+}
+
+// runRows returns runs as rows of a table, with the ends of waits if a run waits for a blocker.
+func runRows(list []storage.Record) (header string, rows [][]string) {
+	until := "~WAITS UNTIL"
+	if slices.ContainsFunc(list, func(r storage.Record) bool { return r.WaitEnd != nil }) {
+		until = "WAITS UNTIL"
+	}
+	for _, r := range list {
+		rows = append(rows, []string{r.ID.String(), r.Job, clock(&r.ScheduledAt), string(r.State),
+			r.Replica, clock(r.StartedAt), took(r), waitsUntil(r), why(r)})
+	}
+	return "RUN\tJOB\tSCHEDULED\tSTATE\t~REPLICA\t~STARTED\tTOOK\t" + until + "\t…WHY", rows
 }
 
 // checkFilter returns an error for a name in a filter that is not in the cluster. The history may
@@ -192,10 +200,15 @@ func (c *commandLine) showRun(cmd *cobra.Command, text string, attempt int) erro
 			return err
 		}
 		var rows [][]string
+		until := ""
+		if run.WaitEnd != nil {
+			until = waitsUntil(run.Record)
+		}
 		for _, field := range [][]string{
 			{"run", run.ID.String()}, {"job", run.Job}, {"scheduled_at", clock(&run.ScheduledAt)},
 			{"key", run.Key}, {"backfill", idText(run.Backfill)},
 			{"state", string(run.State)}, {"why", why(run.Record)},
+			{"waits_until", until},
 			{"replica", run.Replica}, {"attempt", fmt.Sprint(run.Attempt)},
 			{"recovery", fmt.Sprint(run.Recovery)},
 			{"started", clock(run.StartedAt)}, {"finished", clock(run.FinishedAt)},

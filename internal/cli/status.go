@@ -108,7 +108,7 @@ func (c *commandLine) printStatus(o admin.Overview) error {
 		{"problems", "SEVERITY\tFOR\tPROBLEM", problems, 0},
 		{"replicas", replicaHeader, replicaRows(endedLast(o.Replicas)), 2 * shownOfStatus},
 		{"failing jobs", "FAILING JOB\tFAILURES\tFOR\t…ERROR", failingRows(o), shownOfStatus},
-		{"waiting runs", "WAITING JOB\tRUN\tFOR\t…WHY", waitingRows(o), shownOfStatus},
+		{"waiting runs", "WAITING JOB\tRUN\tFOR\tWAITS UNTIL\t…WHY", waitingRows(o), shownOfStatus},
 		{"firings", "NEXT\tIN\tJOB", nextRows(o), shownOfStatus},
 	} {
 		if err := c.printList(list.name, list.header, list.rows, list.most); err != nil {
@@ -168,7 +168,8 @@ func failingRows(o admin.Overview) (rows [][]string) {
 
 func waitingRows(o admin.Overview) (rows [][]string) {
 	for _, r := range o.Waiting {
-		rows = append(rows, []string{r.Job, r.ID.String(), age(o.Now, &r.WaitSince), why(r)})
+		rows = append(rows, []string{r.Job, r.ID.String(), age(o.Now, &r.WaitSince), waitsUntil(r),
+			why(r)})
 	}
 	return rows
 }

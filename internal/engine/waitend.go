@@ -11,13 +11,25 @@ import (
 // longestWait bounds the wait of a policy that has no limit of its own.
 const longestWait = 10 * 365 * 24 * time.Hour
 
-// waitEnd returns when a waiting run stops waiting for its blocker. It follows the rules of
-// waitPolicy with the record of the run only. It returns false if this replica does not fire the
-// job, or if the run has no blocker.
+// WaitEnd is [Scheduler.WaitEnd] for a program without a replica. The job is that of the run. It
+// returns false if the run does not wait, or has no blocker.
+func WaitEnd(job jobs.Job, r storage.Record) (storage.WaitEnd, bool) {
+	return (&entry{Job: job}).waitEnd(r)
+}
+
+// waitEnd returns when a waiting run stops waiting for its blocker. It returns false if this
+// replica does not fire the job, or if the run has no blocker.
 func (t *cronTable) waitEnd(r storage.Record) (storage.WaitEnd, bool) {
 	e := t.get(r.Job)
-	if e == nil || e.activeVersion.otherIsActive() || r.State != jobs.Waiting ||
-		r.BlockedBy == nil {
+	if e == nil || e.activeVersion.otherIsActive() {
+		return storage.WaitEnd{}, false
+	}
+	return e.waitEnd(r)
+}
+
+// waitEnd follows the rules of waitPolicy with the record of the run only.
+func (e *entry) waitEnd(r storage.Record) (storage.WaitEnd, bool) {
+	if r.State != jobs.Waiting || r.BlockedBy == nil {
 		return storage.WaitEnd{}, false
 	}
 	end := e.endOfWait(r)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/retry"
@@ -55,8 +56,13 @@ func TestWaitEndIsWhenTheWaitEnds(t *testing.T) {
 				for range 5 * 60 {
 					time.Sleep(time.Second)
 					for _, r := range cluster.runs("job") {
-						if end, known := replica.WaitEnd(r); known {
+						end, known := replica.WaitEnd(r)
+						if known {
 							ends[r.ID] = end
+						}
+						alone, same := engine.WaitEnd(j, r)
+						if same != known || alone != end {
+							t.Errorf("without the replica: %+v, %t, want %+v", alone, same, end)
 						}
 					}
 				}

@@ -27,6 +27,9 @@ type Record struct {
 	// of a waiting run: decides which waiter is older; in the future if the run was triggered for a
 	// later time
 	WaitSince time.Time `json:"waiting_since,omitzero"`
+	// of a run that waits for a blocker: until when it waits, by the cron table of the replica that
+	// answers; absent if that is not known
+	WaitEnd *WaitEnd `json:"wait_end,omitempty"`
 	// of a triggered run with a limit: when it must have begun
 	StartBy    *time.Time    `json:"start_by,omitempty"`
 	StartedAt  *time.Time    `json:"started_at,omitempty"`

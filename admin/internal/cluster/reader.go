@@ -26,9 +26,10 @@ type Reader struct {
 
 // NewReader returns a reader of a store. Upcoming returns the next firing after from of each
 // job, at most n of them, and may be nil, as may ops.
-func NewReader(store storage.History, lock *locks.Reader, ops *operations.Operations,
+func NewReader(runs records.Reader, lock *locks.Reader, ops *operations.Operations,
 	upcoming func(from time.Time, n int) []ScheduledFiring) *Reader {
-	r := &Reader{Reader: records.Reader{Store: store}, lock: lock, upcoming: upcoming, ops: ops}
+	store := runs.Store
+	r := &Reader{Reader: runs, lock: lock, upcoming: upcoming, ops: ops}
 	r.endCounts = records.NewQuietCached(
 		func(ctx context.Context, now time.Time) (talliedDay, error) {
 			endCounts, err := store.EndCounts(ctx, now.Add(-lastDay))

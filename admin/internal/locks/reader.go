@@ -39,9 +39,6 @@ type Sources struct {
 	// LongestWait returns how long a firing of a job waits for a lock, but at most limit, and false
 	// if that is not known.
 	LongestWait func(job string, limit time.Duration) (time.Duration, bool)
-	// WaitEnd returns when a waiting run stops waiting for its blocker, and false if that is not
-	// known.
-	WaitEnd func(run storage.Record) (storage.WaitEnd, bool)
 	// Pauses returns the active pauses.
 	Pauses func(ctx context.Context) ([]storage.Pause, error)
 }
@@ -66,14 +63,15 @@ type NextFiring struct {
 }
 
 // NewReader returns a reader of a store and of the sources.
-func NewReader(store storage.History, from Sources) *Reader {
+func NewReader(runs records.Reader, from Sources) *Reader {
+	store := runs.Store
 	known := func(ctx context.Context, _ time.Time) ([]locking.Resource, error) {
 		return store.Resources(ctx)
 	}
 	requests := func(ctx context.Context, _ time.Time) ([]storage.JobRequests, error) {
 		return store.JobRequests(ctx)
 	}
-	r := &Reader{Reader: records.Reader{Store: store}, Sources: from,
+	r := &Reader{Reader: runs, Sources: from,
 		known:    records.NewCached(records.CacheLifetime, known),
 		requests: records.NewQuietCached(requests)}
 	r.sums = records.NewKeyed(records.CacheLifetime,

@@ -75,7 +75,7 @@ func (r *Reader) ResourceTree(ctx context.Context, now time.Time, f Filter) (Res
 	tree := g.tree(f)
 	tree.MoreWaiting = len(waiting) == storage.MaxBatch
 	if f.after == "" {
-		tree.Chains = newWaitChains(now, g, set, waiting, f, r.WaitEnd)
+		tree.Chains = newWaitChains(now, g, set, waiting, f)
 	}
 	tree.Summary = g.summary(now, &tree)
 	if set.Advisory != nil {

@@ -30,8 +30,8 @@ type WaitLimit struct {
 
 // newWaitChains arranges the waiting runs that have a blocker. With a filter it leaves out trees in
 // which no run waits for a resource that passes it.
-func newWaitChains(now time.Time, g *index, set Set, waiting []storage.Record, f Filter,
-	ends waitEnds) *WaitChains {
+func newWaitChains(now time.Time, g *index, set Set, waiting []storage.Record,
+	f Filter) *WaitChains {
 	var blocked []storage.Record
 	for _, run := range waiting {
 		if run.BlockedBy != nil {
@@ -53,12 +53,12 @@ func newWaitChains(now time.Time, g *index, set Set, waiting []storage.Record, f
 		}
 	}
 	c.Trees, c.More = CutTrees(matching, shownChainRuns)
-	c.addBars(now, ends)
+	c.addBars(now)
 	return c
 }
 
 // addBars adds the times of the trees: how long each lock is held, and until when each run waits.
-func (c *WaitChains) addBars(now time.Time, waitEnd waitEnds) {
+func (c *WaitChains) addBars(now time.Time) {
 	oldest := now
 	var ends []time.Time
 	for _, tree := range c.Trees {
@@ -69,7 +69,7 @@ func (c *WaitChains) addBars(now time.Time, waitEnd waitEnds) {
 			if since := records.Since(w.Record); since.Before(oldest) {
 				oldest = since
 			}
-			w.Limit, w.end = waitEnd.limit(now, w.Record)
+			w.Limit, w.end = NewWaitLimit(now, w.Record)
 			ends = append(ends, w.end)
 			return false
 		})
@@ -86,17 +86,12 @@ func (c *WaitChains) addBars(now time.Time, waitEnd waitEnds) {
 	}
 }
 
-// waitEnds is Sources.WaitEnd.
-type waitEnds func(run storage.Record) (storage.WaitEnd, bool)
-
-// limit says until when a run waits, and returns the time if there is one.
-func (e waitEnds) limit(now time.Time, run storage.Record) (WaitLimit, time.Time) {
-	if e == nil {
-		return WaitLimit{}, time.Time{}
-	}
-	end, known := e(run)
+// NewWaitLimit says until when a waiting run with a blocker waits, and returns the time if there is
+// one.
+func NewWaitLimit(now time.Time, run storage.Record) (WaitLimit, time.Time) {
+	end := run.WaitEnd
 	switch {
-	case !known:
+	case end == nil:
 		return WaitLimit{Words: "limit unknown"}, time.Time{}
 	case end.At.IsZero():
 		return WaitLimit{Words: "no limit"}, time.Time{}

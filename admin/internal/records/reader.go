@@ -13,7 +13,25 @@ import (
 )
 
 // Reader queries runs. All times are in UTC, and resources have display names.
-type Reader struct{ Store storage.History }
+type Reader struct {
+	Store storage.History
+	// WaitEnd returns when a waiting run stops waiting for its blocker, and false if that is not
+	// known. It may be nil.
+	WaitEnd func(run storage.Record) (storage.WaitEnd, bool)
+}
+
+// plain is Plain with the end of the wait.
+func (r Reader) plain(run storage.Record) storage.Record {
+	run = Plain(run)
+	if run.State != jobs.Waiting || r.WaitEnd == nil {
+		return run
+	}
+	if end, known := r.WaitEnd(run); known {
+		end.At = end.At.UTC()
+		run.WaitEnd = &end
+	}
+	return run
+}
 
 // Run returns one run with its output.
 func (r Reader) Run(ctx context.Context, id uuid.UUID) (storage.Record, error) {
@@ -21,7 +39,7 @@ func (r Reader) Run(ctx context.Context, id uuid.UUID) (storage.Record, error) {
 	if err != nil {
 		return storage.Record{}, fmt.Errorf("run %s: %w", id, err)
 	}
-	return Plain(run), nil
+	return r.plain(run), nil
 }
 
 // Attempts returns the attempts of a run without output, the oldest first, never nil.
@@ -56,7 +74,12 @@ func (r Reader) Runs(ctx context.Context, filter storage.RunFilter) ([]storage.R
 	if err != nil {
 		return nil, fmt.Errorf("runs: %w", err)
 	}
-	return PlainAll(found), nil
+	runs := make([]storage.Record, 0, len(found))
+	for _, run := range found {
+		run.Params = nil // as in PlainAll
+		runs = append(runs, r.plain(run))
+	}
+	return runs, nil
 }
 
 // Now returns the time of the store's clock.
