@@ -44,7 +44,7 @@ func pictures() []picture {
 	const operations = "../docs/operations.md"
 	return []picture{
 		{"overview", "../README.md", "/", 1280, 1034, []string{"1 job fails repeatedly",
-			"Four replicas: three live, one lost.", "holds <bdi>public/orders</bdi>",
+			"Four replicas: three live, one lost.", "holds " + tailOf("public/orders"),
 			"5 failures in a row",
 			"Job archive-orders usually takes 9 min. Firings of rollup-sales are skipped because of it.",
 			"The last runs of these jobs failed: report-sales, send-invoices."}},

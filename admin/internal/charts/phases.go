@@ -237,6 +237,40 @@ func (d phaseDrawer) retryWait(run storage.Record, since time.Time, next storage
 	return b
 }
 
+// PhaseKey is an entry of the legend.
+type PhaseKey struct {
+	Class string // of the rectangle; "wait" is hatched, and "retry-wait" is a line
+	Text  string
+}
+
+// Legend explains the marks that the picture has, in the order of its phases.
+func (p *Phases) Legend() (keys []PhaseKey) {
+	waits, forLocks, retries := false, true, false
+	ran := make(map[string]bool)
+	for _, row := range p.Rows {
+		if row.Waited != nil {
+			waits, forLocks = true, forLocks && row.Attempt.Waited != nil
+		}
+		if row.Ran != nil {
+			ran[row.Ran.Fill()] = true
+		}
+		retries = retries || row.RetryWait != nil
+	}
+	add := func(drawn bool, class, text string) {
+		if drawn {
+			keys = append(keys, PhaseKey{class, text})
+		}
+	}
+	add(waits && forLocks, "wait", "waited for a lock")
+	add(waits && !forLocks, "wait", "waited before an attempt")
+	add(ran["ended"], "succeeded", "ran and succeeded")
+	add(ran["failed"], "failed", "ran and failed")
+	add(ran["cancelled"], "cancelled", "ran until it was cancelled")
+	add(ran[""], "running", "running")
+	add(retries, "retry-wait", "retry wait")
+	return keys
+}
+
 // Fill returns the class that colours the bar of an attempt.
 func (b PhaseBar) Fill() string {
 	switch jobs.State(b.Class) {

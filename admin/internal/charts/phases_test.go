@@ -117,6 +117,44 @@ func TestLabelOfARetryWait(t *testing.T) {
 	}
 }
 
+// TestLegendOfPhases checks that the legend explains what the picture has, and nothing else.
+func TestLegendOfPhases(t *testing.T) {
+	start := time.Date(2026, 3, 14, 2, 0, 0, 0, time.UTC)
+	at := func(seconds int) *time.Time {
+		return new(start.Add(time.Duration(seconds) * time.Second))
+	}
+	run := storage.Record{CreatedAt: start, StartedAt: at(0), FinishedAt: at(100),
+		State: jobs.Succeeded}
+	attempt := func(n int, state jobs.State, from, until int) storage.RunAttempt {
+		return storage.RunAttempt{Attempt: n, State: state, StartedAt: at(from),
+			FinishedAt: at(until)}
+	}
+	running := attempt(2, jobs.Running, 50, 100)
+	running.FinishedAt = nil
+	for name, c := range map[string]struct {
+		attempts []storage.RunAttempt
+		want     string
+	}{
+		"succeeded at once": {[]storage.RunAttempt{attempt(1, jobs.Succeeded, 0, 100)},
+			"ran and succeeded"},
+		"waited": {[]storage.RunAttempt{attempt(1, jobs.Succeeded, 20, 100)},
+			"waited before an attempt, ran and succeeded"},
+		"waited for a lock": {[]storage.RunAttempt{
+			waitedFor(attempt(1, jobs.Cancelled, 20, 100), at(0), "public/orders")},
+			"waited for a lock, ran until it was cancelled"},
+		"retried": {[]storage.RunAttempt{attempt(1, jobs.TimedOut, 0, 40), running},
+			"ran and failed, running, retry wait"},
+	} {
+		var got []string
+		for _, key := range NewPhases(run, c.attempts, *at(100)).Legend() {
+			got = append(got, key.Text)
+		}
+		if got := strings.Join(got, ", "); got != c.want {
+			t.Errorf("%s: the legend has %s, want %s", name, got, c.want)
+		}
+	}
+}
+
 func TestPhasesOfManyAttempts(t *testing.T) {
 	began := time.Date(2026, 3, 14, 2, 30, 0, 0, time.UTC)
 	run := storage.Record{CreatedAt: began, StartedAt: &began, State: jobs.Running}
