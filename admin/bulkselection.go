@@ -69,15 +69,22 @@ func bulkRunParams() []string { return withoutPages(runParams()) }
 // bulkJobParams are the parameters of a list of jobs without those of its pages.
 func bulkJobParams() []string { return withoutPages(jobParams()) }
 
+// pageParams are the parameters that choose the order and the page of a list.
+func pageParams() []string { return []string{"sort", "order", "limit", "skip", "before", "after"} }
+
 func withoutPages(params []string) []string {
 	return slices.DeleteFunc(params, func(name string) bool {
-		return name == "limit" || name == "before" || name == "after"
+		return slices.Contains(pageParams(), name)
 	})
 }
 
 // matchingQuery returns the query of a list without its page, for the parameter matching.
 func matchingQuery(p param.Set) string {
-	_, query, _ := strings.Cut(p.With("", "limit", "", "before", "", "after", ""), "?")
+	var pairs []string
+	for _, name := range pageParams() {
+		pairs = append(pairs, name, "")
+	}
+	_, query, _ := strings.Cut(p.With("", pairs...), "?")
 	return query
 }
 
@@ -167,9 +174,20 @@ func (s bulkPages) matchingRuns(ctx context.Context, p param.Set) (items []bulkI
 
 func (s bulkPages) matchingJobs(ctx context.Context, p param.Set) (items []bulkItem, more bool,
 	err error) {
-	filter, err := readJobFilter(p, maxMatching)
+	q, err := readJobQuery(p, maxMatching)
 	if err != nil {
 		return nil, false, err
+	}
+	filter := q.JobFilter
+	if q.inMemory() {
+		now, err := s.reader.Now(ctx)
+		if err != nil {
+			return nil, false, err
+		}
+		if filter.Names, err = s.reader.lists.selection(ctx, now, q); err != nil {
+			return nil, false, err
+		}
+		filter.Names = append([]string{}, filter.Names...) // nil would be all jobs
 	}
 	views, err := s.reader.Store.ListJobs(ctx, filter)
 	if err != nil {

@@ -77,7 +77,8 @@ func (j Job) Active() *activeRun { return j.active }
 
 // jobParams are the parameters of a list of jobs.
 func jobParams() []string {
-	return []string{"text", "group", "state", "source", "paused", "limit", "after", "before"}
+	return []string{"text", "group", "state", "source", "paused", "sort", "order", "limit", "skip",
+		"after", "before"}
 }
 
 // jobCursors page by name.
@@ -89,7 +90,7 @@ func (s jobPages) jobsJSON(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return nil, err
 		}
-		filter, err := readJobFilter(p, defaultJobs)
+		filter, err := readJobQuery(p, defaultJobs)
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +98,14 @@ func (s jobPages) jobsJSON(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return nil, err
 		}
-		list, err := s.reader.lists.jobs(ctx, now, filter)
+		if filter.inMemory() {
+			page, err := s.reader.lists.selectJobs(ctx, now, filter)
+			if err == nil {
+				param.SetLinks(w, page.pager(p, r.URL.EscapedPath(), filter))
+			}
+			return append([]Job{}, page.Jobs...), err
+		}
+		list, err := s.reader.lists.jobs(ctx, now, filter.JobFilter)
 		if err == nil && len(list) > 0 {
 			full := len(list) == filter.Limit // there may be more
 			back := filter.Before != "" && filter.After == ""
@@ -119,7 +127,25 @@ type jobsView struct {
 	Bulk     permission.Allowed // actions on selected jobs
 	// the query of the filter; "": none is set
 	Matching string
+	Unknown  int // jobs whose usual durations are not known yet
+
+	query   jobQuery
+	columns map[jobOrder]jobColumn
 }
+
+// Order returns the fields of the order of the list.
+func (v *jobsView) Order() (fields []orderField) {
+	if v.query.Order != "" {
+		fields = append(fields, orderField{"sort", string(v.query.Order)})
+	}
+	if v.query.Descending {
+		fields = append(fields, orderField{"order", "desc"})
+	}
+	return fields
+}
+
+// orderField is a field of the form that keeps the order of the list.
+type orderField struct{ Name, Value string }
 
 // jobFields are the submitted fields of the filter.
 type jobFields struct{ Text, Group, State, Source, Paused string }
@@ -129,9 +155,9 @@ func (f jobFields) Any() bool { return f != jobFields{} }
 
 func (s jobPages) jobsPage(w http.ResponseWriter, r *http.Request) {
 	p, err := param.Read(r, append(jobParams(), "refresh")...)
-	var filter storage.JobFilter
+	var q jobQuery
 	if err == nil {
-		filter, err = readJobFilter(p, pageJobs)
+		q, err = readJobQuery(p, pageJobs)
 	}
 	if err != nil {
 		s.Refuse(w, r, http.StatusBadRequest, err.Error())
@@ -142,34 +168,68 @@ func (s jobPages) jobsPage(w http.ResponseWriter, r *http.Request) {
 		Fields: true,
 		Topics: []storage.Topic{storage.TopicJobs, storage.TopicRuns},
 		Load: func(ctx context.Context, snap cluster.Snapshot) (v jobsView, err error) {
-			v.Filter = jobFields{filter.Text, filter.Group, string(filter.State),
-				string(filter.Source), p.Get("paused")}
+			v.Filter = jobFields{q.Text, q.Group, cmp.Or(q.Condition, string(q.State)),
+				string(q.Source), p.Get("paused")}
+			v.query, v.columns = q, jobColumns(p, q)
 			lists := s.reader.lists
 			index, err := lists.jobIndex(ctx, snap.Now)
 			if err != nil {
 				return v, err
 			}
-			v.Chips, v.Total = stateChips(p, v.Filter, index.counts(filter))
+			failing, err := lists.failing(ctx, snap.Now)
+			if err != nil {
+				return v, err
+			}
+			v.Chips, v.Total = stateChips(p, v.Filter, index.counts(q, failing))
 			if v.Filter.Any() {
 				v.Matching = matchingQuery(p)
 			}
 			if v.Groups, err = s.reader.Groups(ctx, snap.Now); err != nil {
 				return v, err
 			}
-			var at jobPosition
-			if v.Filter.Any() || len(index.groups) == 0 {
-				v.Sections, at, err = lists.listedSections(ctx, snap.Now, filter, v.Filter.Any())
-			} else {
-				v.Sections, at, err = lists.groupedSections(ctx, snap.Now, filter, index)
-			}
-			if len(v.Sections) > 0 {
-				v.Pager = p.Pager(r.URL.EscapedPath(), jobCursors(), at.first, at.last, at.next,
-					at.previous)
-			}
-			return v, err
+			return v, v.list(ctx, lists, p, snap.Now, index)
 		},
 		Complete: func(v *jobsView, f *pages.Frame) { v.Bulk = s.bulkAllowed(r.Context(), f) },
 	})
+}
+
+// list adds a page of the jobs.
+func (v *jobsView) list(ctx context.Context, lists *jobLister, p param.Set, now time.Time,
+	index *jobIndex) (err error) {
+	const path = "/jobs"
+	var at jobPosition
+	switch q := v.query; {
+	case q.inMemory():
+		page, err := lists.selectJobs(ctx, now, q)
+		if err != nil || len(page.Jobs) == 0 {
+			return err
+		}
+		v.Unknown, v.Pager = page.Unknown, page.pager(p, path, q)
+		if v.Sections = jobSections(page.Jobs, true); q.Order != "" {
+			v.Sections = []jobSection{{Jobs: page.Jobs, Sorted: true}}
+		}
+		return nil
+	case v.Filter.Any() || len(index.groups) == 0:
+		v.Sections, at, err = lists.listedSections(ctx, now, q.JobFilter, v.Filter.Any())
+	default:
+		v.Sections, at, err = lists.groupedSections(ctx, now, q.JobFilter, index)
+	}
+	if len(v.Sections) > 0 {
+		v.Pager = p.Pager(path, jobCursors(), at.first, at.last, at.next, at.previous)
+	}
+	return err
+}
+
+// pager links the pages around this one.
+func (page *selectedJobs) pager(p param.Set, path string, q jobQuery) param.Pager {
+	switch {
+	case q.Order != "":
+		return p.SkipPager(path, q.Skip, q.Limit, page.Total)
+	case len(page.Jobs) == 0:
+		return param.Pager{}
+	}
+	at := page.at
+	return p.Pager(path, jobCursors(), at.first, at.last, at.next, at.previous)
 }
 
 // jobPosition is the first and the last key of a page of jobs, and whether there are more pages.

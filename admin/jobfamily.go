@@ -21,6 +21,8 @@ type jobSection struct {
 	Jobs   []Job
 	Family *jobFamily // nil: the section is no family
 	Group  *jobGroup  // nil: the section is no group
+	// Sorted says that the section is the whole list, which is sorted by more than the name.
+	Sorted bool
 }
 
 // Folds reports whether the jobs of the section fold.
@@ -33,6 +35,8 @@ func (s jobSection) Key() string {
 		return "family " + s.Family.Name
 	case s.Group != nil:
 		return "group " + s.Group.Name
+	case s.Sorted:
+		return "sorted"
 	}
 	return "job " + s.Jobs[0].Name
 }

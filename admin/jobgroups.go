@@ -123,19 +123,22 @@ func (r *jobLister) jobIndex(ctx context.Context, now time.Time) (*jobIndex, err
 
 // counts returns the numbers of jobs that the list has with each state and with each choice of
 // paused. The other fields of the filter stay.
-func (x *jobIndex) counts(f storage.JobFilter) map[jobFields]int {
+func (x *jobIndex) counts(q jobQuery, failing map[string]bool) map[jobFields]int {
 	counts := make(map[jobFields]int)
-	text := lowerASCII(f.Text)
 	for i := range x.states {
 		s := &x.states[i]
-		if f.Group != "" && s.Group != f.Group || f.Source != "" && s.Source != f.Source ||
-			text != "" && !strings.Contains(lowerASCII(s.Job), text) &&
-				!strings.Contains(lowerASCII(s.Description), text) {
+		if !q.narrows(s) {
 			continue
 		}
 		counts[jobFields{}]++
 		for _, state := range statesOf(*s) {
 			counts[jobFields{State: string(state)}]++
+		}
+		if failing[s.Job] {
+			counts[jobFields{State: jobFailing}]++
+		}
+		if neverRun(s) {
+			counts[jobFields{State: jobNeverRun}]++
 		}
 		paused := "no"
 		if s.Paused {

@@ -21,10 +21,10 @@ type jobLink struct {
 func stateChips(p param.Set, f jobFields, counts map[jobFields]int) (chips []jobLink, total int) {
 	link := func(name, state, paused string) jobLink {
 		chip := jobLink{Name: name, Path: p.With("/jobs", "state", state, "paused", paused,
-			"after", "", "before", ""), Here: f.State == state && f.Paused == paused,
+			"skip", "", "after", "", "before", ""), Here: f.State == state && f.Paused == paused,
 			Jobs: counts[jobFields{State: state, Paused: paused}]}
 		switch jobs.State(state) {
-		case jobs.Failed, jobs.TimedOut, jobs.Lost:
+		case jobs.Failed, jobs.TimedOut, jobs.Lost, jobFailing:
 			chip.Class = "bad"
 		case jobs.Skipped, jobs.Missed:
 			chip.Class = "warn"
@@ -34,20 +34,19 @@ func stateChips(p param.Set, f jobFields, counts map[jobFields]int) (chips []job
 		}
 		return chip
 	}
-	chips = []jobLink{link("All", "", "")}
-	states := []jobs.State{jobs.Running, jobs.Waiting, jobs.Failed, jobs.TimedOut, jobs.Lost,
-		jobs.Skipped, jobs.Missed}
-	if shown := jobs.State(f.State); shown != "" && !slices.Contains(states, shown) {
-		states = append(states, shown) // from a link elsewhere
+	chips = []jobLink{link("All", "", ""),
+		link("Running", string(jobs.Running), ""), link("Waiting", string(jobs.Waiting), ""),
+		link("Failing", jobFailing, "")}
+	ended := []jobs.State{jobs.Failed, jobs.TimedOut, jobs.Lost, jobs.Skipped, jobs.Missed}
+	if shown := jobs.State(f.State); slices.Contains(jobs.States(), shown) && shown.Final() &&
+		!slices.Contains(ended, shown) {
+		ended = append(ended, shown) // from a link elsewhere
 	}
-	for _, state := range states {
-		name := words.Title(words.State(state))
-		if state.Final() {
-			name = "Last run " + words.State(state)
-		}
-		chips = append(chips, link(name, string(state), ""))
+	for _, state := range ended {
+		chips = append(chips, link("Last run "+words.State(state), string(state), ""))
 	}
-	chips = append(chips, link("Paused", "", "yes"), link("Not paused", "", "no"))
+	chips = append(chips, link("Never run", jobNeverRun, ""), link("Paused", "", "yes"),
+		link("Not paused", "", "no"))
 	for _, chip := range chips {
 		if chip.Here {
 			total = chip.Jobs

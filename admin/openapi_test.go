@@ -24,7 +24,6 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/explain"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
@@ -150,13 +149,23 @@ func describedOperations() map[string]operation {
 				text("text", "Part of the name or the description, in any case."),
 				text("group", "Of this group."),
 				someOf("state", "For waiting and running: jobs with such a run. For other "+
-					"states: jobs whose last run ended in it.", jobs.States()),
+					"states: jobs whose last run ended in it. For failing: jobs whose last runs "+
+					"all failed, by the rule of the status. For never_run: jobs without a run.",
+					jobStateNames()),
 				someOf("source", "The source of the job.",
 					[]storage.Source{storage.FromConfig, storage.FromStore}),
 				someOf("paused", "Whether a pause covers the job.", []string{"yes", "no"}),
+				someOf("sort", "The order: by name, by state with those that need attention "+
+					"first, by usual duration, or by the next scheduled time. Jobs without a "+
+					"value come last. Without this parameter the order is by name, and after "+
+					"and before choose the page.", jobOrders()),
+				someOf("order", "The direction of the order that sort chooses.",
+					[]string{"asc", "desc"}),
 				limit(defaultJobs),
-				text("after", "The page after this name."),
-				text("before", "The page before this name."),
+				{"skip", "With sort: the number of jobs to leave out at the beginning.",
+					object{"type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 0}},
+				text("after", "Without sort: the page after this name."),
+				text("before", "Without sort: the page before this name."),
 			}},
 		"GET /api/v1/jobs/{name}": {summary: "A job with its runs and statistics.",
 			answer: reflect.TypeFor[JobDetail]()},

@@ -25,6 +25,7 @@ type reader struct {
 	lists          *jobLister
 	counter        *runCounter
 	days           *dayCounter
+	rules          Rules
 	explain        func(ctx context.Context, job, at string) (explain.Explanation, error)
 }
 
@@ -46,6 +47,7 @@ func newReader(o Options) *reader {
 		Reader: of, lock: lock, ops: o.Operations, suggester: newSuggester(of, lock),
 		scheduledTimes: o.ScheduledTimes, progress: o.Progress, table: o.Table,
 		dependencies: records.NewCached(records.CacheLifetime, readDependencies(o.Table)),
+		rules:        o.Rules,
 		explain:      explainer,
 	}
 	r.lists = newJobLister(r)

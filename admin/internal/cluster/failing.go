@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"regexp"
 	"slices"
@@ -30,6 +31,24 @@ type FailingJob struct {
 	AtLeast  bool      `json:"at_least"` // there may be more
 	Since    time.Time `json:"since"`    // end of the first failure
 	Last     time.Time `json:"last"`     // end of the last failure
+}
+
+// FailingJobs returns the jobs whose last runs all failed, by the rule of the status, sorted by
+// name. A job whose last run succeeded is none of them. Of at most maxSuspects jobs it is known.
+func (r *Reader) FailingJobs(ctx context.Context, now time.Time, rules Rules) ([]string, error) {
+	facts, err := r.known.Get(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, job := range slices.Sorted(maps.Keys(facts.Outcomes)) {
+		s := newStreak(facts.Outcomes[job], now)
+		if s.Failures >= rules.failingAfter() && s.EndedAt == nil &&
+			now.Sub(s.Last) <= maxFailureAge {
+			names = append(names, job)
+		}
+	}
+	return names, nil
 }
 
 // failingGroups returns the jobs whose last runs failed, grouped by their last errors. The group

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
@@ -16,12 +17,15 @@ const (
 	durationLifetime = 10 * time.Minute
 	durationsBatch   = 200 // jobs
 	durationsTimeout = time.Second
+	// fillTimeout bounds the queries of all durations in the background.
+	fillTimeout = 30 * time.Second
 )
 
 // durations caches the typical durations of jobs.
 type durations struct {
-	mu    sync.Mutex
-	known map[string]cachedDuration
+	mu      sync.Mutex
+	known   map[string]cachedDuration
+	filling atomic.Bool // a goroutine queries durations
 }
 
 // get returns the cached durations of a job, unless they are too old.
