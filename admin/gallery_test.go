@@ -168,6 +168,8 @@ func pageStates() []galleryState {
 			has: []string{"1 new run. <a"}},
 		{name: "runs-many-news", options: busy(), path: "/runs?newest=2026-03-14T01:12:10Z",
 			has: []string{" new runs. <a"}},
+		{name: "runs-mistake", options: busy(), path: "/runs?q=reason%3Alock_hold",
+			has: []string{"No reason is &#34;lock_hold&#34;; did you mean &#34;lock_held&#34;?"}},
 		{name: "runs-empty", options: empty(), path: "/runs",
 			has: []string{"No runs yet."}},
 		{name: "runs-none", options: busy(), path: "/runs?reason=panic",

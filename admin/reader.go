@@ -51,7 +51,7 @@ func newReader(o Options) *reader {
 		explain:      explainer,
 	}
 	r.lists = newJobLister(r)
-	r.counter = &runCounter{r, newEndedRuns(o.Store)}
+	r.counter = newRunCounter(r)
 	r.days = newDayCounter(r)
 	return r
 }

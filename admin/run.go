@@ -77,6 +77,9 @@ type runsView struct {
 	Older  bool   // it has only runs before a given one, so it gets no new runs
 	News   string // number of newer runs, which wait until the viewer asks for them; "": none
 
+	// Search is the text of the search field, if it has a mistake, and Mistake says which.
+	Search, Mistake string
+
 	Histogram *charts.Histogram // nil if the numbers are not known
 
 	Bulk     permission.Allowed // actions on selected runs
@@ -123,24 +126,40 @@ func (f runFields) possible(bulk permission.Allowed) permission.Allowed {
 func (runFields) AllReasons() []jobs.Reason { return reasons.All() }
 
 func (s runPages) runsPage(w http.ResponseWriter, r *http.Request) {
-	p, err := param.Read(r, append(runParams(), "refresh", param.Newest)...)
+	p, err := param.Read(r, append(runParams(), "q", "refresh", param.Newest)...)
 	var newest time.Time
+	var search string
 	if err == nil {
 		newest, err = p.Time(param.Newest)
+	}
+	if err == nil {
+		search, err = p.Text("q")
 	}
 	if err != nil {
 		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
 	p.Del(param.Newest)
+	p.Del("q")
+	mistake := ""
+	if search = strings.TrimSpace(search); search != "" {
+		var to string
+		to, mistake = s.searchedRuns(r.Context(), p, search)
+		if to != "" {
+			http.Redirect(w, r, to, http.StatusSeeOther)
+			return
+		}
+	}
 	pages.Show(s.Site, w, r, pages.Page[runsView]{
 		Template: "runs.html", Section: "/runs", Title: "Runs", Live: true, Fields: true,
-		Topics: []storage.Topic{storage.TopicRuns},
+		JSONPath: p.With("/api/v1/runs"),
+		Topics:   []storage.Topic{storage.TopicRuns},
 		Load: func(ctx context.Context, snap cluster.Snapshot) (v runsView, err error) {
 			filter, err := s.reader.runFilter(ctx, p, pageRuns)
 			if err != nil {
 				return v, err
 			}
+			v.Search, v.Mistake = search, mistake
 			v.Filter, v.From, v.Until = newRunFields(p, filter), filter.From, filter.Until
 			if v.Known, err = s.reader.suggester.read(ctx, snap, v.Filter); err != nil {
 				return v, err
@@ -151,11 +170,9 @@ func (s runPages) runsPage(w http.ResponseWriter, r *http.Request) {
 			if err != nil {
 				return v, err
 			}
-			if counts != nil {
-				counts.count(v.Tabs)
-				v.Total, v.Histogram = counts.total(filter.States), counts.histogram
-				v.TooMany = counts.tooMany(filter.States)
-			}
+			counts.count(v.Tabs)
+			v.Total, v.Histogram = counts.total(filter.States), counts.histogram
+			v.TooMany = counts.tooMany(filter.States)
 			if v.Filter.Any() {
 				v.Matching = matchingQuery(p)
 			}
@@ -193,6 +210,21 @@ func (s runPages) runsPage(w http.ResponseWriter, r *http.Request) {
 			}
 		},
 	})
+}
+
+// searchedRuns returns the address to which a search leads, or the mistake in its text. It returns
+// neither if the store does not answer.
+func (s runPages) searchedRuns(ctx context.Context, p param.Set,
+	text string) (path, mistake string) {
+	err := s.Queries.Run(ctx, func(ctx context.Context) (err error) {
+		path, err = s.reader.findRuns(ctx, p, text)
+		return err
+	})
+	var wrong *param.Error
+	if errors.As(err, &wrong) {
+		return "", words.Title(wrong.Text)
+	}
+	return path, ""
 }
 
 func newRunFields(p param.Set, f storage.RunFilter) runFields {

@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 const (
@@ -29,9 +29,9 @@ const (
 type runCounts struct {
 	byState   map[jobs.State]int // nil: only all is known
 	all       int
-	atLeast   bool              // there are more waiting or running runs
-	about     bool              // the numbers of ended runs are estimated
-	histogram *charts.Histogram // nil: the list has no time
+	more      map[jobs.State]bool // there are more runs in these states
+	about     bool                // the numbers of ended runs are estimated
+	histogram *charts.Histogram   // nil: the list has no time, or other filters
 }
 
 // unfiltered reports whether the list has no other filter than time and states.
@@ -53,38 +53,119 @@ func countable(f storage.RunFilter, now time.Time) (from, until time.Time, ok bo
 	return from.UTC(), until.UTC(), ok
 }
 
+// countedMost is the number of runs up to which a list with filters is counted.
+const countedMost = 10_000
+
+// countedFilter is a filter whose runs are counted, as the key of a cache.
+type countedFilter struct {
+	job, prefix, group, replica, error string
+	reason                             jobs.Reason
+	backfill                           uuid.UUID
+	ofResource                         bool
+	resource                           locking.Resource
+	from, until                        time.Time
+}
+
+func newCountedFilter(f storage.RunFilter) countedFilter {
+	key := countedFilter{job: f.Job, prefix: f.JobPrefix, group: f.Group, replica: f.Replica,
+		error: f.Error, reason: f.Reason, backfill: f.Backfill, from: f.From.UTC(),
+		until: f.Until.UTC()}
+	if f.Resource != nil {
+		key.ofResource, key.resource = true, *f.Resource
+	}
+	return key
+}
+
+// filter returns the filter without states and page.
+func (k countedFilter) filter() storage.RunFilter {
+	f := storage.RunFilter{Job: k.job, JobPrefix: k.prefix, Group: k.group, Replica: k.replica,
+		Error: k.error, Reason: k.reason, Backfill: k.backfill, From: k.from, Until: k.until}
+	if k.ofResource {
+		f.Resource = &k.resource
+	}
+	return f
+}
+
 // runCounter counts the runs of lists.
 type runCounter struct {
 	*reader
-	ended *records.Cached[storage.EndedRuns]
+	ended    *records.Cached[storage.EndedRuns]
+	filtered *records.Keyed[countedFilter, storage.RunCount]
 }
 
-// runCounts counts the runs of the time of a list by state. It returns nil if that would take long.
+func newRunCounter(r *reader) *runCounter {
+	return &runCounter{r, newEndedRuns(r.Store), records.NewKeyed(exactLifetime,
+		func(ctx context.Context, key countedFilter, _ time.Time) (storage.RunCount, error) {
+			return r.Store.CountFiltered(ctx, key.filter(), countedMost)
+		})}
+}
+
+// runCounts counts the runs of a list by state.
 func (r *runCounter) runCounts(ctx context.Context, f storage.RunFilter,
 	now time.Time) (c *runCounts, err error) {
-	from, until, ok := countable(f, now)
-	switch {
-	case !unfiltered(f):
-		return nil, nil
-	case ok:
-		c, err = r.countsOfTime(ctx, now, from, until)
-	case f.From.IsZero() && f.Until.IsZero():
-		c, err = r.countsOfAll(ctx, now)
-	}
-	if err != nil || c == nil {
-		return nil, err
-	}
-	active, err := r.Runs(ctx, storage.RunFilter{States: []jobs.State{jobs.Waiting, jobs.Running},
-		From: f.From, Until: f.Until, Limit: storage.MaxBatch})
+	key := newCountedFilter(f)
+	filter := key.filter()
+	filter.States = []jobs.State{jobs.Waiting, jobs.Running}
+	filter.Limit = storage.MaxBatch
+	active, err := r.Runs(ctx, filter)
 	if err != nil {
 		return nil, err
 	}
-	c.atLeast = len(active) == storage.MaxBatch
+	switch from, until, ok := countable(f, now); {
+	case unfiltered(f) && ok:
+		c, err = r.countsOfTime(ctx, now, from, until)
+	case unfiltered(f) && f.From.IsZero() && f.Until.IsZero():
+		c, err = r.countsOfAll(ctx, now)
+	default:
+		c, err = r.countsOfFilter(ctx, now, key, len(active))
+	}
+	if err != nil {
+		return nil, err
+	}
 	c.all += len(active)
 	for _, run := range active {
 		if c.byState != nil {
 			c.byState[run.State]++
 		}
+	}
+	if len(active) == storage.MaxBatch {
+		c.mayHaveMore(jobs.Waiting, jobs.Running)
+	}
+	return c, nil
+}
+
+// mayHaveMore marks the numbers of states that may be larger.
+func (c *runCounts) mayHaveMore(states ...jobs.State) {
+	if c.more == nil {
+		c.more = make(map[jobs.State]bool)
+	}
+	for _, state := range states {
+		c.more[state] = true
+	}
+}
+
+// countsOfFilter counts the ended runs that a filter selects, at most countedMost. There are so
+// many active runs.
+func (r *runCounter) countsOfFilter(ctx context.Context, now time.Time, key countedFilter,
+	active int) (*runCounts, error) {
+	counted, err := r.filtered.Get(ctx, key, now)
+	if err != nil {
+		return nil, fmt.Errorf("number of runs: %w", err)
+	}
+	c := &runCounts{byState: make(map[jobs.State]int)}
+	for state, n := range counted.Unsuccessful {
+		c.byState[state] = n
+		c.all += n
+	}
+	if key.reason == "" && key.error == "" {
+		c.byState[jobs.Succeeded] = max(0, counted.Runs-c.all-active)
+		c.all += c.byState[jobs.Succeeded]
+		if counted.More {
+			c.mayHaveMore(jobs.Succeeded)
+		}
+	}
+	if counted.MoreUnsuccessful {
+		c.mayHaveMore(records.UnsuccessfulStates()...)
 	}
 	return c, nil
 }
@@ -148,14 +229,14 @@ func newEndedRuns(store storage.Histograms) *records.Cached[storage.EndedRuns] {
 // is not known.
 func (c *runCounts) number(states []jobs.State) (runs int, atLeast, about bool) {
 	if len(states) == 0 {
-		return c.all, c.atLeast, c.about
+		return c.all, len(c.more) > 0, c.about
 	}
 	if c.byState == nil {
 		return -1, false, false
 	}
 	for _, state := range states {
 		runs += c.byState[state]
-		atLeast = atLeast || c.atLeast && !state.Final()
+		atLeast = atLeast || c.more[state]
 		about = about || c.about && state.Final()
 	}
 	return runs, atLeast, about
@@ -170,9 +251,9 @@ func (c *runCounts) brief(states []jobs.State) (text, title string) {
 	case about && runs > 0:
 		return "~" + words.Brief(runs), "about " + words.About(runs)
 	case atLeast:
-		return fmt.Sprintf("%d+", runs), ""
+		return words.Thousands(runs) + "+", ""
 	default:
-		return strconv.Itoa(runs), ""
+		return words.Thousands(runs), ""
 	}
 }
 
@@ -184,9 +265,11 @@ func (c *runCounts) total(states []jobs.State) string {
 	case about && runs > 0:
 		return "about " + words.About(runs) + " runs"
 	case atLeast:
-		return fmt.Sprintf("%d+ runs", runs)
+		return words.Thousands(runs) + "+ runs"
+	case runs == 1:
+		return "1 run"
 	default:
-		return words.Figure(runs, "run", "runs")
+		return words.Thousands(runs) + " runs"
 	}
 }
 

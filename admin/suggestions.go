@@ -10,7 +10,9 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -19,6 +21,46 @@ const maxSuggested = 200
 
 // suggestions are names that the fields of a form suggest, sorted.
 type suggestions struct{ Jobs, Groups, Resources, Replicas []string }
+
+// suggestedTerm is a search that the search field suggests.
+type suggestedTerm struct{ Value, Name string }
+
+// Terms are the searches that the search field suggests: the jobs, and terms with the other names.
+func (s suggestions) Terms() (terms []suggestedTerm) {
+	add := func(kind, name, label string) {
+		value := name
+		if strings.ContainsAny(name, " \t") {
+			value = `"` + name + `"`
+		}
+		if kind != "" {
+			value = kind + ":" + value
+		}
+		terms = append(terms, suggestedTerm{value, label})
+	}
+	for _, name := range s.Jobs {
+		if strings.ContainsAny(name, ": \t") {
+			add("job", name, "job")
+		} else {
+			add("", name, "job")
+		}
+	}
+	for _, name := range s.Resources {
+		add("table", name, "table or resource")
+	}
+	for _, name := range s.Replicas {
+		add("replica", name, "replica")
+	}
+	for _, name := range s.Groups {
+		add("group", name, "group")
+	}
+	if len(terms) == 0 {
+		return nil
+	}
+	for _, reason := range reasons.All() {
+		add("reason", string(reason), words.ShortReason(reason))
+	}
+	return terms
+}
 
 // suggester reads the names that the fields of a form suggest.
 type suggester struct {

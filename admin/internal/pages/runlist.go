@@ -19,6 +19,8 @@ type runList struct {
 	One  bool               // all runs have the same job
 	Can  permission.Allowed // actions to which each run has links
 	Pick bool               // each run has a box to select it
+	// Brief lists have no column for the wait of each run.
+	Brief bool
 	// Slots is the data-slots of the rows: "keep" if rows that no longer match stay in sight.
 	Slots string
 }
@@ -35,6 +37,12 @@ func (l runList) For(can permission.Allowed) runList {
 // Picked returns the list with a box in each row, or without.
 func (l runList) Picked(pick bool) runList {
 	l.Pick = pick
+	return l
+}
+
+// Short returns the list as a brief one.
+func (l runList) Short() runList {
+	l.Brief = true
 	return l
 }
 

@@ -45,6 +45,7 @@ func NewTemplates() (*Templates, error) {
 		"figure":         words.Figure,
 		"title":          words.Title,
 		"lasted":         records.Lasted,
+		"lockWait":       records.LockWait,
 		"attemptLasted":  records.AttemptLasted,
 		"waitedFor":      records.WaitedFor,
 		"oneLine":        words.OneLine,

@@ -51,6 +51,27 @@ func StartDelay(r storage.Record) string {
 	return words.Took(r.StartedAt.Sub(r.ScheduledAt))
 }
 
+// LockWait returns how long the current or last attempt of a run waited for its locks, or how long
+// a skipped run did. It returns "" if it did not wait, or has not started yet.
+func LockWait(r storage.Record) string {
+	if r.Waited == nil {
+		return ""
+	}
+	var until *time.Time
+	switch n := len(r.RetryWaits); {
+	case r.State == jobs.Skipped:
+		until = new(Ended(r))
+	case n > 0:
+		until = r.RetryWaits[n-1].Until
+	default:
+		until = r.StartedAt
+	}
+	if until == nil {
+		return ""
+	}
+	return words.Took(until.Sub(r.Waited.Since))
+}
+
 // AttemptLasted returns how long an attempt ran, or "" if it has not started or not ended.
 func AttemptLasted(a storage.RunAttempt) string {
 	length, ended := a.Took()

@@ -46,6 +46,18 @@ func Figure(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
+// Thousands writes a number with commas from 10,000 on.
+func Thousands(n int) string {
+	if n < 10_000 {
+		return strconv.Itoa(n)
+	}
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
 // About writes a large number with three significant digits: 12,300 or 11 million.
 func About(n int) string {
 	n = roundedTo3(n)
