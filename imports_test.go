@@ -30,7 +30,7 @@ var layers = []string{"cmd", "cli", "", "internal/cli", "internal/remote", "inte
 	"locking/memcached", "locking/memory", "locking", "retry", "internal/suggest", "internal/batch",
 	"internal/breaker", "internal/session", "internal/attempt", "internal/output",
 	"internal/egress", "internal/redact",
-	"internal/namedargs", "internal/ansi", "internal/runes",
+	"internal/namedargs", "internal/ansi", "internal/runes", "internal/durations",
 	"internal/proxyheader", "internal/systemd", "internal/sleep"}
 
 // onlyIn are the folders that may import a package. Nil: only tests may.
@@ -143,7 +143,8 @@ func checkImport(t *testing.T, path, folder, imported string) {
 	if folder == "configs" {
 		if !slices.Contains([]string{"admin/password", "jobs/schedule", "locking", "retry",
 			"internal/suggest", "internal/batch", "internal/session", "internal/egress",
-			"internal/redact", "internal/runes", "internal/proxyheader", "jobs/permission"}, below) {
+			"internal/redact", "internal/runes", "internal/durations", "internal/proxyheader",
+			"jobs/permission"}, below) {
 			t.Errorf("%s imports %s: configs may import only packages that define its values", path,
 				below)
 		}

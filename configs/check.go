@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/durations"
 	"github.com/holdfast-dev/holdfast/internal/egress"
 	"github.com/holdfast-dev/holdfast/internal/runes"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
@@ -84,7 +85,7 @@ func isName(name string) bool {
 func (c *checker) checkLocking() {
 	l := &c.config.Locking
 	if c.sound("locking.lease") && l.Lease%time.Second != 0 {
-		c.fail("locking.lease", "found %s, expected whole seconds", durationText(l.Lease))
+		c.fail("locking.lease", "found %s, expected whole seconds", durations.Short(l.Lease))
 	}
 	if l.Memcached == nil || c.near("locking.memcached").value.kind != kindMapping {
 		return
@@ -105,8 +106,8 @@ func (c *checker) checkSession() {
 		c.fail(c.firstGiven("session.expires", "session.heartbeat"),
 			"found a session that expires after %s with a heartbeat every %s, expected at least "+
 				"%d heartbeats: %s or more",
-			durationText(s.Expires), durationText(s.Heartbeat), heartbeats,
-			durationText(heartbeats*s.Heartbeat))
+			durations.Short(s.Expires), durations.Short(s.Heartbeat), heartbeats,
+			durations.Short(heartbeats*s.Heartbeat))
 	}
 }
 
@@ -121,8 +122,8 @@ func (c *checker) checkHistory() {
 	}
 	if h.KeepTriggered < minKeep || h.KeepTriggered > h.Keep {
 		c.fail(c.firstGiven(path, "history.keep"), "found %s, expected %s to %s (history.keep), "+
-			"or 0s for the same time", durationText(h.KeepTriggered), durationText(minKeep),
-			durationText(h.Keep))
+			"or 0s for the same time", durations.Short(h.KeepTriggered), durations.Short(minKeep),
+			durations.Short(h.Keep))
 	}
 }
 

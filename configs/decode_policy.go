@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/durations"
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
@@ -58,17 +59,17 @@ func (d *decoder) checkPolicy(path string, p retry.Policy, lowest time.Duration)
 	must(p.Attempts != 0 || p.Elapsed > 0, "attempts",
 		"found 0, expected 1 or more, or a limit by elapsed")
 	must(p.Attempts == 1 || p.Delay >= lowest, "delay",
-		"found %s, expected %s or more", durationText(p.Delay), durationText(lowest))
-	must(p.Delay >= 0, "delay", "found %s, expected 0s or more", durationText(p.Delay))
+		"found %s, expected %s or more", durations.Short(p.Delay), durations.Short(lowest))
+	must(p.Delay >= 0, "delay", "found %s, expected 0s or more", durations.Short(p.Delay))
 	must(p.MaxDelay >= 0, "max_delay", "found %s, expected 0s for no limit, or more",
-		durationText(p.MaxDelay))
+		durations.Short(p.MaxDelay))
 	if p.MaxDelay > 0 && p.MaxDelay < p.Delay && d.sound(at("delay")) && d.sound(at("max_delay")) {
 		d.fail(d.firstGiven(at("max_delay"), at("delay")),
 			"found a delay of %s with a max_delay of %s, expected max_delay to be as long or 0s",
-			durationText(p.Delay), durationText(p.MaxDelay))
+			durations.Short(p.Delay), durations.Short(p.MaxDelay))
 	}
 	must(p.Elapsed >= 0, "elapsed", "found %s, expected 0s for no limit, or more",
-		durationText(p.Elapsed))
+		durations.Short(p.Elapsed))
 	must(p.Jitter >= 0 && p.Jitter <= 1, "jitter", "found %v, expected a number from 0 to 1",
 		p.Jitter)
 	switch p.Backoff {

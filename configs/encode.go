@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/durations"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -99,7 +100,7 @@ func (e *encoder) encodeValue(v reflect.Value) error {
 		if value == locking.NeverReserve {
 			value = 0 // as the file writes it
 		}
-		writeText(&e.out, durationText(value))
+		writeText(&e.out, durations.Short(value))
 		return nil
 	case schedule.Spec:
 		return e.encodeSpec(value)
@@ -184,7 +185,7 @@ func (e *encoder) encodeSpec(s schedule.Spec) error {
 		kinds["quartz"] = s.Quartz
 	}
 	if s.Every != 0 {
-		kinds["every"] = durationText(s.Every)
+		kinds["every"] = durations.Short(s.Every)
 	}
 	if !s.At.IsZero() {
 		kinds["at"] = s.At

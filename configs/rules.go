@@ -3,7 +3,6 @@ package configs
 import (
 	"reflect"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -41,16 +40,4 @@ func within(words string, rules reflect.StructTag) string {
 		return words + ", " + text
 	}
 	return words
-}
-
-// durationText formats a duration in Go's notation without zeros at the end: 1h, not 1h0m0s.
-func durationText(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }

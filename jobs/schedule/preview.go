@@ -3,6 +3,8 @@ package schedule
 import (
 	"strings"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/durations"
 )
 
 // Occurrence is a scheduled time as a preview shows it.
@@ -57,9 +59,9 @@ func (s Schedule) change(scheduledAt time.Time, offset int64) string {
 	now := offsetOf(scheduledAt.In(s.Zone()))
 	switch by := time.Duration(now-offset) * time.Second; {
 	case by > 0:
-		words = append(words, "clocks went forward by "+shortDuration(by))
+		words = append(words, "clocks went forward by "+durations.Short(by))
 	case by < 0:
-		words = append(words, "clocks went back by "+shortDuration(-by))
+		words = append(words, "clocks went back by "+durations.Short(-by))
 	}
 	return strings.Join(words, "; ")
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/durations"
 	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
 
@@ -141,7 +142,7 @@ func (r Recurrence) parse(zone *time.Location) (rule, string, error) {
 		if err != nil {
 			return nil, "", PartErrors{{Part: "every", Err: err}}
 		}
-		return interval, "every:" + shortDuration(amount.duration), nil
+		return interval, "every:" + durations.Short(amount.duration), nil
 	default:
 		found = p.window(amount.duration, zone)
 	}
@@ -193,10 +194,10 @@ func (p *recurrenceParser) window(step time.Duration, zone *time.Location) rule 
 			return "", fmt.Errorf("found %s, expected whole seconds, at least 1s", step)
 		}
 		if most := time.Duration(length) * time.Second; step > most {
-			return "", fmt.Errorf("found %s, expected at most the window's %s", shortDuration(step),
-				shortDuration(most))
+			return "", fmt.Errorf("found %s, expected at most the window's %s", durations.Short(step),
+				durations.Short(most))
 		}
-		return shortDuration(step), nil
+		return durations.Short(step), nil
 	})
 	return &local{
 		pattern: pattern{
@@ -317,16 +318,4 @@ func isUnit(word string) bool {
 		return true
 	}
 	return false
-}
-
-// shortDuration returns Go's notation without trailing zeros: 1h, not 1h0m0s.
-func shortDuration(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/holdfast-dev/holdfast/internal/durations"
 	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
 
@@ -166,7 +167,7 @@ func (s Spec) String() string {
 	case s.Quartz != "":
 		return "quartz:" + strings.TrimSpace(s.Quartz)
 	case s.Every != 0:
-		return "every:" + shortDuration(s.Every)
+		return "every:" + durations.Short(s.Every)
 	case s.Recurrence != Recurrence{}:
 		return s.Recurrence.String()
 	case !s.At.IsZero():
