@@ -15,6 +15,12 @@ type use struct {
 
 // checkResources normalizes the resources of the job.
 func (c *checker) checkResources(j *Job, path string, params *node) {
+	names := len(j.Tables) + len(j.ReadTables) + len(j.Resources)
+	if names > locking.MaxRequests { // to check each of them would take long
+		c.fail(path, "found %d tables and resources, expected at most %d", names,
+			locking.MaxRequests)
+		return
+	}
 	written := map[locking.Resource]string{}
 	var requests []locking.Request
 	for i, name := range j.Tables {

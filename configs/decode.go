@@ -114,7 +114,7 @@ func (d *decoder) decodeList(n *node, v reflect.Value, path string) {
 		d.mismatch(n, path, v.Type(), "")
 		return
 	}
-	list := reflect.MakeSlice(v.Type(), 0, 0)
+	list := reflect.MakeSlice(v.Type(), 0, len(n.items))
 	for i, item := range n.items {
 		if d.full() { // further mistakes are not listed, and take long to find
 			d.reportMore(item.pos, itemPath(path, i))

@@ -15,6 +15,9 @@ func (c *checker) fill(path, name string, params *node, separators string) (stri
 	if !c.sound(path) {
 		return "", false
 	}
+	if !strings.ContainsAny(name, "{}") {
+		return name, true
+	}
 	var out strings.Builder
 	for rest := name; ; {
 		open := strings.IndexAny(rest, "{}")

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -80,5 +81,17 @@ func TestSharedJobsMayOverlap(t *testing.T) {
 	}
 	if j.Overlap != "allow" || len(j.Requests) != 2 {
 		t.Errorf("got %s", j)
+	}
+}
+
+func TestTooManyResources(t *testing.T) {
+	tables := strings.Repeat("a,", locking.MaxRequests)
+	if _, err := parse(job("tables: [" + tables + "]")); err != nil {
+		t.Errorf("%d tables: found %v", locking.MaxRequests, err)
+	}
+	_, err := parse(job("tables: [" + tables + "], resources: [{name: b}]"))
+	const want = "found 1001 tables and resources, expected at most 1000"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("found %v, expected %s", err, want)
 	}
 }

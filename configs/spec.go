@@ -80,8 +80,10 @@ func (c *checker) checkAlone(j *Job, o options) {
 		c.checkVariables("params", c.near("params").value)
 	}
 	c.checkFollows(j, o.jobs)
-	c.qualify(j.Tables, "tables")
-	c.qualify(j.ReadTables, "read_tables")
+	if len(c.problems) == 0 { // else the job is not returned
+		c.qualify(j.Tables, "tables")
+		c.qualify(j.ReadTables, "read_tables")
+	}
 }
 
 // checkOutsideParams refuses variables outside of params, because the other keys are stored and

@@ -151,7 +151,7 @@ func (b *treeBuilder) offset(at position) int {
 }
 
 func (b *treeBuilder) list(n *ast.SequenceNode, pos position, path string, depth int) *node {
-	out := &node{kind: kindList, pos: pos}
+	out := &node{kind: kindList, pos: pos, items: make([]*node, 0, len(n.Values))}
 	for i, item := range n.Values {
 		at := itemPath(path, i)
 		value := b.build(item, at, pos, depth+1)

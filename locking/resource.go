@@ -30,9 +30,11 @@ const (
 // HasHierarchy reports whether a lock on a name of this kind covers the paths beneath it.
 func (k Kind) HasHierarchy() bool { return k == KindTable || k == KindPath || k == KindSlot }
 
+// MaxRequests is the maximum number of resources in one lock.
+const MaxRequests = 1000
+
 const (
 	maxNameBytes = 1024
-	maxRequests  = 1000
 	maxSlots     = 1000
 )
 
@@ -196,9 +198,9 @@ func Conflict(a, b Request) bool {
 // unknown mode, and slots out of range. It returns an error that wraps ErrBadName for a zero
 // resource.
 func Normalize(requests []Request) ([]Request, error) {
-	if len(requests) > maxRequests {
+	if len(requests) > MaxRequests {
 		return nil, &RequestError{Problem: fmt.Sprintf("at most %d resources in one lock, found %d",
-			maxRequests, len(requests))}
+			MaxRequests, len(requests))}
 	}
 	sorted := slices.Clone(requests)
 	slices.SortFunc(sorted, func(a, b Request) int {
