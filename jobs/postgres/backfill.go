@@ -177,6 +177,10 @@ DELETE FROM holdfast.backfills b WHERE b.ended_at < now() - $1::interval
     AND NOT EXISTS (SELECT FROM holdfast.backfill_runs u WHERE u.backfill = b.id)`
 )
 
+// backfillTries is how often a backfill is added if another one of the job was in its way and ended
+// at that moment.
+const backfillTries = 3
+
 // AddBackfill implements storage.Actions.
 func (s *Store) AddBackfill(ctx context.Context, a storage.Action,
 	r storage.BackfillRequest) (storage.Backfill, error) {
@@ -206,20 +210,26 @@ func insertBackfill(ctx context.Context, d *actionTx, a storage.Action,
 		return storage.Backfill{}, err
 	}
 	b := r.New(a, now.UTC())
-	tag, err := d.Exec(ctx, addBackfill, b.ID, b.Job, b.From, b.To, b.Parallel, r.ScheduleKey,
-		b.CreatedAt, b.CreatedBy, b.Reason, b.HandledUntil, b.Times)
-	if err != nil || tag.RowsAffected() > 0 {
-		return b, err
+	for range backfillTries {
+		tag, err := d.Exec(ctx, addBackfill, b.ID, b.Job, b.From, b.To, b.Parallel, r.ScheduleKey,
+			b.CreatedAt, b.CreatedBy, b.Reason, b.HandledUntil, b.Times)
+		if err != nil || tag.RowsAffected() > 0 {
+			return b, err
+		}
+		rows, err := d.Query(ctx, activeBackfill, r.Job)
+		if err != nil {
+			return storage.Backfill{}, err
+		}
+		other, err := oneBackfill("active backfill of job "+r.Job, rows)
+		if err == nil {
+			err = other.Another()
+		}
+		if !errors.Is(err, storage.ErrNotFound) {
+			return storage.Backfill{}, err
+		}
+		// The other backfill ended between the two statements, so there is room for b.
 	}
-	rows, err := d.Query(ctx, activeBackfill, r.Job)
-	if err != nil {
-		return storage.Backfill{}, err
-	}
-	other, err := oneBackfill("active backfill of job "+r.Job, rows)
-	if err == nil {
-		err = other.Another()
-	}
-	return storage.Backfill{}, err
+	return storage.Backfill{}, r.OthersEnded()
 }
 
 // CancelBackfill implements storage.Actions.

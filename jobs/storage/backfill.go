@@ -208,6 +208,13 @@ func (b Backfill) Another() error {
 		b.Job, b.ID, b.CreatedBy, ErrConflict)
 }
 
+// OthersEnded returns an ErrConflict which says that other backfills of the job were in the way of
+// this one, and have ended.
+func (r BackfillRequest) OthersEnded() error {
+	return fmt.Errorf("the active backfill of job %s has just ended; request the new one again: %w",
+		r.Job, ErrConflict)
+}
+
 // HasEnded returns an ErrConflict which says that the backfill has ended.
 func (b Backfill) HasEnded() error {
 	return fmt.Errorf("backfill %s has ended as %s: %w", b.ID, b.State, ErrConflict)
