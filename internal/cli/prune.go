@@ -62,12 +62,7 @@ func (c *commandLine) prune(ctx context.Context, store pruner,
 	bar := c.progress("deleting old runs", 0)
 	defer bar.end()
 	session := uuid.New() // takes turns with the sessions of replicas
-	requests := []storage.PruneRequest{{Keep: h.Keep, Limit: storage.MaxBatch}}
-	if h.KeepTriggered > 0 {
-		requests = append(requests, storage.PruneRequest{Keep: h.KeepTriggered, Triggered: true,
-			Limit: storage.MaxBatch})
-	}
-	for _, request := range requests {
+	for _, request := range storage.PruneRequests(h.Keep, h.KeepTriggered, storage.MaxBatch) {
 		for more := true; more; {
 			pruned, err := store.Prune(ctx, session, request)
 			if err != nil {
@@ -84,9 +79,7 @@ func (c *commandLine) prune(ctx context.Context, store pruner,
 			all.Pauses += pruned.Pauses
 			all.Definitions += pruned.Definitions
 			bar.set(all.Runs)
-			request.After = pruned.Next
-			more = pruned.Next != nil || pruned.More || pruned.Audited == request.Limit ||
-				pruned.Pauses == request.Limit
+			request, more = request.Rest(pruned)
 		}
 	}
 	return all, nil

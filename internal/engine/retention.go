@@ -45,12 +45,11 @@ func (r *retention) run(ctx context.Context) {
 
 // round prunes everything that is old by now. The next round repeats what failed.
 func (r *retention) round(ctx context.Context, session *liveSession) {
-	all := storage.PruneRequest{Keep: r.keep, Limit: pruneBatch}
-	if !r.prune(ctx, session, all) || r.keepTriggered == 0 {
-		return
+	for _, request := range storage.PruneRequests(r.keep, r.keepTriggered, pruneBatch) {
+		if !r.prune(ctx, session, request) {
+			return
+		}
 	}
-	r.prune(ctx, session,
-		storage.PruneRequest{Keep: r.keepTriggered, Triggered: true, Limit: pruneBatch})
 }
 
 // prune repeats a request until nothing is left to prune. It returns false if it has given up.
@@ -66,11 +65,11 @@ func (r *retention) prune(ctx context.Context, session *liveSession,
 			r.log.Warn().Err(err).Msg("prune history failed, retrying in the next round")
 		}
 		runs, batches = runs+pruned.Runs, batches+1
-		if err != nil || pruned.Next == nil && !pruned.More {
+		var more bool
+		if request, more = request.Rest(pruned); err != nil || !more {
 			done = err == nil && !pruned.Busy
 			break
 		}
-		request.After = pruned.Next
 		sleep.For(ctx, max(pruneLeast, pruneRest*time.Since(sent)))
 		if session.Context().Err() != nil || ctx.Err() != nil {
 			break

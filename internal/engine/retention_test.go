@@ -137,6 +137,7 @@ func TestHistoryIsKeptForeverByDefault(t *testing.T) {
 }
 
 // Runs of triggers with a retention of their own are pruned after the others, until none is left.
+// A round also deletes all old entries of the audit log.
 func TestRunsOfTriggersArePrunedInTheSameRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -146,7 +147,8 @@ func TestRunsOfTriggersArePrunedInTheSameRound(t *testing.T) {
 		}
 		store := &pruning{Store: c.store, start: time.Now(),
 			answers: []func() (storage.Pruned, error){
-				answer(storage.Pruned{Runs: 1, Next: next}), answer(storage.Pruned{}),
+				answer(storage.Pruned{Runs: 1, Next: next}),
+				answer(storage.Pruned{Audited: 500}), answer(storage.Pruned{Audited: 1}),
 				answer(storage.Pruned{Runs: 1, More: true}), answer(storage.Pruned{}),
 				answer(storage.Pruned{Busy: true}), // the next round
 			}}
@@ -155,7 +157,7 @@ func TestRunsOfTriggersArePrunedInTheSameRound(t *testing.T) {
 		stop := c.start(o)
 		time.Sleep(3*time.Minute - time.Second)
 		stop()
-		if want := []bool{false, false, true, true, false}; !slices.Equal(store.kinds, want) {
+		if want := []bool{false, false, false, true, true, false}; !slices.Equal(store.kinds, want) {
 			t.Errorf("got requests for runs of triggers %v, want %v", store.kinds, want)
 		}
 	})

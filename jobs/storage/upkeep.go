@@ -113,6 +113,24 @@ type PruneRequest struct {
 	After     *RunCursor // end of the previous batch; nil for the first
 }
 
+// PruneRequests returns the first requests for the history that is older than keep, and for the runs
+// of triggers that are older than keepTriggered if it is not 0. Their batches have the limit.
+func PruneRequests(keep, keepTriggered time.Duration, limit int) []PruneRequest {
+	requests := []PruneRequest{{Keep: keep, Limit: limit}}
+	if keepTriggered > 0 {
+		requests = append(requests, PruneRequest{Keep: keepTriggered, Triggered: true,
+			Limit: limit})
+	}
+	return requests
+}
+
+// Rest returns the request for what r left, after r deleted p, and false if nothing is left.
+func (r PruneRequest) Rest(p Pruned) (rest PruneRequest, more bool) {
+	rest = r
+	rest.After = p.Next
+	return rest, p.Next != nil || p.More || p.Audited == r.Limit || p.Pauses == r.Limit
+}
+
 // Pruned counts what a batch deleted.
 type Pruned struct {
 	Runs        int
