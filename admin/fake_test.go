@@ -355,6 +355,23 @@ func (h *history) JobEndCounts(_ context.Context, job string,
 	return all, h.err
 }
 
+func (h *history) EndedJobs(_ context.Context,
+	f storage.EndedJobsFilter) (storage.EndedJobs, error) {
+	var counts []storage.EndCount
+	considered := make(map[jobs.State]int)
+	for i := range h.runs {
+		r := &h.runs[i]
+		if !slices.Contains(f.States, r.State) || r.CreatedAt.Before(f.From) ||
+			!r.CreatedAt.Before(f.Until) {
+			continue
+		}
+		if considered[r.State]++; considered[r.State] <= f.Most+1 {
+			counts = append(counts, storage.EndCount{Job: r.Job, State: r.State, Runs: 1})
+		}
+	}
+	return storage.NewEndedJobs(counts, f), h.err
+}
+
 func (h *history) CountRuns(_ context.Context, parts []storage.JobPart,
 	most int) ([]storage.JobPartCount, error) {
 	counts := make([]storage.JobPartCount, len(parts))

@@ -302,6 +302,12 @@ func (s *store) JobEndCounts(ctx context.Context, job string, since time.Time) (
 	return s.inner.JobEndCounts(ctx, job, since)
 }
 
+func (s *store) EndedJobs(ctx context.Context, f storage.EndedJobsFilter) (
+	_ storage.EndedJobs, err error) {
+	defer s.timed("ended_jobs", time.Now(), &err)
+	return s.inner.EndedJobs(ctx, f)
+}
+
 func (s *store) CountRuns(ctx context.Context, parts []storage.JobPart, most int) (
 	_ []storage.JobPartCount, err error) {
 	defer s.timed("count_runs", time.Now(), &err)

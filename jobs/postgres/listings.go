@@ -85,6 +85,13 @@ ORDER BY r.created_at DESC, r.id DESC`
 SELECT job, state, reason, created_at FROM holdfast.runs WHERE job = $1 AND created_at >= $2
     AND ` + byCreation + ` ORDER BY created_at DESC, id DESC LIMIT %d`
 
+	// endedOfState has its own limit, because few runs are enough to find jobs.
+	endedOfState = `
+(SELECT job, unsuccessful_state AS state FROM holdfast.runs WHERE unsuccessful_state = '%s'
+    AND created_at >= $1 AND created_at < $2 ORDER BY created_at DESC, id DESC LIMIT $3)`
+
+	endedJobs = `SELECT job, state, count(*) FROM (%s) r GROUP BY job, state`
+
 	selectEndCounts = `
 SELECT job, state, reason, count(*), max(created_at) FROM (%s) r
     WHERE state NOT IN ('waiting', 'running') GROUP BY job, state, reason`
@@ -399,6 +406,25 @@ func (s *Store) endCounts(ctx context.Context, of string, args ...any) ([]storag
 			return t, err
 		})
 	return endCounts, wrap("count runs", err)
+}
+
+// EndedJobs implements storage.Listings.
+func (s *Store) EndedJobs(ctx context.Context,
+	f storage.EndedJobsFilter) (storage.EndedJobs, error) {
+	parts := make([]string, len(f.States))
+	for i, state := range f.States {
+		parts[i] = fmt.Sprintf(endedOfState, state)
+	}
+	rows, err := s.views.Query(ctx, fmt.Sprintf(endedJobs, strings.Join(parts, " UNION ALL ")),
+		f.From, f.Until, f.Most+1)
+	if err != nil {
+		return storage.EndedJobs{}, wrap("list jobs by ended runs", err)
+	}
+	counts, err := pgx.CollectRows(rows,
+		func(row pgx.CollectableRow) (c storage.EndCount, err error) {
+			return c, row.Scan(&c.Job, &c.State, &c.Runs)
+		})
+	return storage.NewEndedJobs(counts, f), wrap("list jobs by ended runs", err)
 }
 
 // CountRuns implements storage.Listings.

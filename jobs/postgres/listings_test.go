@@ -279,6 +279,7 @@ func TestListingsUseAnIndex(t *testing.T) {
 		"lastRunsOf": lastRunsOf, "lastOutcomes": fmt.Sprintf(lastOutcomes, 20),
 		"endsOfJob":   fmt.Sprintf(endsOfJob, storage.MaxTallied),
 		"endsOfState": fmt.Sprintf(endsOfState, "failed", storage.MaxTallied),
+		"endedJobs":   fmt.Sprintf(endedJobs, fmt.Sprintf(endedOfState, "failed")),
 		"runsOfDue":   runsOfFiring, "runsOfKey": runsOfKey,
 	}
 	for name, query := range queries {

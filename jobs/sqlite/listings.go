@@ -72,6 +72,12 @@ SELECT * FROM (SELECT job, state, reason, created_at FROM holdfast_runs
 SELECT job, state, reason, created_at FROM holdfast_runs WHERE job = ?1 AND created_at >= ?2
     ORDER BY created_at DESC, id DESC LIMIT %d`
 
+	endedOfState = `
+SELECT * FROM (SELECT job, state FROM holdfast_runs WHERE state = '%s' AND created_at >= ?1
+    AND created_at < ?2 ORDER BY created_at DESC, id DESC LIMIT ?3)`
+
+	endedJobs = `SELECT job, state, count(*) FROM (%s) GROUP BY job, state`
+
 	selectEndCounts = `
 SELECT job, state, reason, count(*), max(created_at) FROM (%s)
     WHERE state NOT IN ('waiting', 'running') GROUP BY job, state, reason`
@@ -382,6 +388,24 @@ func (s *Store) endCounts(ctx context.Context, of string, args ...any) ([]storag
 		return err
 	})
 	return endCounts, wrap("count runs", err)
+}
+
+// EndedJobs implements storage.Listings.
+func (s *Store) EndedJobs(ctx context.Context,
+	f storage.EndedJobsFilter) (storage.EndedJobs, error) {
+	parts := make([]string, len(f.States))
+	for i, state := range f.States {
+		parts[i] = fmt.Sprintf(endedOfState, state)
+	}
+	var counts []storage.EndCount
+	err := each(ctx, s.readers, fmt.Sprintf(endedJobs, strings.Join(parts, " UNION ALL ")),
+		[]any{micros(f.From), micros(f.Until), f.Most + 1}, func(rows *sql.Rows) error {
+			var c storage.EndCount
+			err := rows.Scan(&c.Job, &c.State, &c.Runs)
+			counts = append(counts, c)
+			return err
+		})
+	return storage.NewEndedJobs(counts, f), wrap("list jobs by ended runs", err)
 }
 
 // CountRuns implements storage.Listings.

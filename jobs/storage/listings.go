@@ -77,6 +77,32 @@ type EndCount struct {
 	Last   time.Time   `json:"last"` // creation of the youngest of them
 }
 
+// EndedJobsFilter selects jobs by the ends of their runs.
+type EndedJobsFilter struct {
+	From, Until time.Time // of the creation of the runs, before Until
+	States      []jobs.State
+	Most        int // runs of each state that are considered, the youngest
+}
+
+// EndedJobs are the jobs that an EndedJobsFilter selects.
+type EndedJobs struct {
+	Names map[string]bool
+	More  bool // more runs than Most have one of the states, and their jobs may be missing
+}
+
+// NewEndedJobs selects jobs by the numbers of their runs by state. Stores use it, and consider one
+// run more than Most.
+func NewEndedJobs(counts []EndCount, f EndedJobsFilter) EndedJobs {
+	found, runs := EndedJobs{Names: make(map[string]bool)}, make(map[jobs.State]int)
+	for _, c := range counts {
+		found.Names[c.Job] = true
+		if runs[c.State] += c.Runs; runs[c.State] > f.Most {
+			found.More = true
+		}
+	}
+	return found
+}
+
 // JobPart is a job and a part of a time.
 type JobPart struct {
 	Job         string
@@ -177,6 +203,8 @@ type Listings interface {
 	EndCounts(ctx context.Context, since time.Time) ([]EndCount, error)
 	// JobEndCounts counts all ended runs of the job that were created at the time since or later.
 	JobEndCounts(ctx context.Context, job string, since time.Time) ([]EndCount, error)
+	// EndedJobs returns the jobs with runs in some states. The states are final, and not Succeeded.
+	EndedJobs(ctx context.Context, f EndedJobsFilter) (EndedJobs, error)
 	// CountRuns counts the runs of each part, in the order of the parts. It counts at most the
 	// number most of a part. Of runs that succeeded or are active, it reads entries of an index
 	// only.

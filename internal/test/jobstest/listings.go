@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -428,6 +429,35 @@ var listingRules = []rule{
 		for _, t := range endCounts {
 			within(c, "the last", t.Last, since, c.now())
 		}
+	}},
+	{"jobs are listed by the ends of their runs", func(c *check) {
+		s := c.session("one")
+		began := c.now()
+		for i, job := range []string{"a", "b", "b", "c", "d"} {
+			state := []jobs.State{jobs.Failed, jobs.TimedOut, jobs.Succeeded, jobs.Failed,
+				jobs.Succeeded}[i]
+			r := request(job, i)
+			c.finished(r, c.granted(s, r), state)
+		}
+		c.granted(s, request("e", 5)) // is running
+		c.note(s, noteOf(request("f", 6), jobs.Skipped, reasons.LockHeld))
+		failed := c.runs(storage.RunFilter{States: []jobs.State{jobs.Failed}}) // c, then a
+		end := c.now().Add(time.Second)
+		listed := func(from, until time.Time, most int, states ...jobs.State) string {
+			found, err := c.Store.EndedJobs(c.ctx, storage.EndedJobsFilter{From: from, Until: until,
+				States: states, Most: most})
+			c.must(err)
+			return fmt.Sprint(slices.Sorted(maps.Keys(found.Names)), " ", found.More)
+		}
+		equal(c, "failed", listed(began, end, 2, jobs.Failed), "[a c] false")
+		equal(c, "failed or timed out", listed(began, end, 2, jobs.Failed, jobs.TimedOut),
+			"[a b c] false")
+		equal(c, "skipped", listed(began, end, 2, jobs.Skipped, jobs.Missed), "[f] false")
+		equal(c, "lost", listed(began, end, 2, jobs.Lost), "[] false")
+		equal(c, "bounded", listed(began, end, 1, jobs.Failed), "[a c] true")
+		equal(c, "bounded more", listed(began, end, 0, jobs.Failed, jobs.TimedOut), "[b c] true")
+		equal(c, "before the last", listed(began, failed[0].CreatedAt, 2, jobs.Failed), "[a] false")
+		equal(c, "from the last", listed(failed[0].CreatedAt, end, 2, jobs.Failed), "[c] false")
 	}},
 	{"runs are counted by job and part of a time", func(c *check) {
 		s := c.session("one")

@@ -227,6 +227,21 @@ func (s *Store) tally(ctx context.Context,
 	return endCounts, nil
 }
 
+// EndedJobs implements storage.Listings.
+func (s *Store) EndedJobs(ctx context.Context,
+	f storage.EndedJobsFilter) (storage.EndedJobs, error) {
+	considered := make(map[jobs.State]int)
+	counts, err := s.tally(ctx, func(r storage.Record) bool {
+		if r.CreatedAt.Before(f.From) || !r.CreatedAt.Before(f.Until) ||
+			!slices.Contains(f.States, r.State) {
+			return false
+		}
+		considered[r.State]++
+		return considered[r.State] <= f.Most+1
+	})
+	return storage.NewEndedJobs(counts, f), err
+}
+
 // CountRuns implements storage.Listings.
 func (s *Store) CountRuns(ctx context.Context, parts []storage.JobPart,
 	most int) ([]storage.JobPartCount, error) {
