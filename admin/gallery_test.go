@@ -221,6 +221,12 @@ func pageStates() []galleryState {
 		{name: "grid", options: night(), path: "/grid", has: []string{
 			"a column is 30 min", `class="cell skipped"`, `class="cell running"`, "6 of 13",
 			"the newest 197 runs are in the columns"}},
+		{name: "grid-groups", options: grouped(), path: "/grid?span=6h", has: []string{
+			`href="/grid?group=night&amp;span=6h"`, "Without a group"}},
+		{name: "grid-failures", options: grouped(), path: "/grid?only=failures-or-skips",
+			has: []string{`aria-current="true">Failed or skipped`, "rebuild", "zones"}},
+		{name: "grid-no-failures", options: grouped(), path: "/grid?only=failures&text=zones",
+			has: []string{"No jobs match in this time."}},
 		{name: "grid-week", options: night(), path: "/grid?span=7d&group=",
 			has: []string{"a column is 4 h"}},
 		{name: "grid-month", options: night(), path: "/grid?span=30d",

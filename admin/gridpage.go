@@ -3,6 +3,8 @@ package admin
 import (
 	"context"
 	"net/http"
+	"slices"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/grid"
@@ -38,10 +40,22 @@ func (s runPages) gridJSON(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return grid.Grid{}, err
 		}
-		g, next, previous, err := grid.Load(ctx, s.reader.Store, now, q, filter)
+		g, next, previous, err := s.reader.grid(ctx, now, q, filter)
 		param.SetLinks(w, gridPager(p, r.URL.EscapedPath(), g, next, previous))
 		return g, err
 	})
+}
+
+// grid returns a page of the jobs that the filter selects.
+func (r *reader) grid(ctx context.Context, now time.Time, q grid.Query,
+	filter storage.JobFilter) (g grid.Grid, next, previous bool, err error) {
+	index, err := r.lists.jobIndex(ctx, now)
+	if err != nil {
+		return g, false, false, err
+	}
+	return grid.Load(ctx, r.Store, now, q, grid.Selection{All: index.states,
+		Selected: slices.Collect(selectedStates(index.grid, filter)), After: filter.After,
+		Before: filter.Before})
 }
 
 // gridPage shows jobs by scheduled time.
@@ -61,7 +75,7 @@ func (s runPages) gridPage(w http.ResponseWriter, r *http.Request) {
 		Fields: true, JSONPath: p.With("/api/v1/grid"),
 		Topics: []storage.Topic{storage.TopicRuns, storage.TopicJobs},
 		Load: func(ctx context.Context, snap cluster.Snapshot) (grid.Grid, error) {
-			g, next, previous, err := grid.Load(ctx, s.reader.Store, snap.Now, q, filter)
+			g, next, previous, err := s.reader.grid(ctx, snap.Now, q, filter)
 			if err != nil {
 				return g, err
 			}
@@ -69,7 +83,7 @@ func (s runPages) gridPage(w http.ResponseWriter, r *http.Request) {
 				return g, err
 			}
 			g.Filter = grid.Filter{Text: filter.Text, Group: filter.Group, Span: p.Get("span"),
-				Until: p.Get("until")}
+				Until: p.Get("until"), Only: p.Get("only")}
 			g.Link(p, "/grid", q, snap.Now)
 			g.Pager = gridPager(p, "/grid", g, next, previous)
 			return g, nil

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/grid"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -34,8 +36,9 @@ type jobGroup struct {
 
 // jobIndex is all jobs with the states of their runs. It is cached, and its users only read it.
 type jobIndex struct {
-	states []storage.JobState
-	groups []jobGroup // by name, without jobs
+	states []storage.JobState // by name
+	grid   []storage.JobState // in the order of the grid
+	groups []jobGroup         // by name, without jobs
 }
 
 // newJobIndex finds the groups of jobs, which are sorted by name.
@@ -46,7 +49,7 @@ func newJobIndex(states []storage.JobState) *jobIndex {
 			byGroup[s.Group] = append(byGroup[s.Group], s)
 		}
 	}
-	x := &jobIndex{states: states}
+	x := &jobIndex{states: states, grid: slices.SortedFunc(slices.Values(states), grid.ByGroup)}
 	for name, members := range byGroup {
 		x.groups = append(x.groups, newJobGroup(name, members))
 	}
@@ -125,19 +128,15 @@ func (r *jobLister) jobIndex(ctx context.Context, now time.Time) (*jobIndex, err
 // paused. The other fields of the filter stay.
 func (x *jobIndex) counts(q jobQuery, failing map[string]bool) map[jobFields]int {
 	counts := make(map[jobFields]int)
-	for i := range x.states {
-		s := &x.states[i]
-		if !q.narrows(s) {
-			continue
-		}
+	for s := range selectedStates(x.states, q.JobFilter) {
 		counts[jobFields{}]++
-		for _, state := range statesOf(*s) {
+		for _, state := range statesOf(s) {
 			counts[jobFields{State: string(state)}]++
 		}
 		if failing[s.Job] {
 			counts[jobFields{State: jobFailing}]++
 		}
-		if neverRun(s) {
+		if neverRun(&s) {
 			counts[jobFields{State: jobNeverRun}]++
 		}
 		paused := "no"
@@ -147,6 +146,29 @@ func (x *jobIndex) counts(q jobQuery, failing map[string]bool) map[jobFields]int
 		counts[jobFields{Paused: paused}]++
 	}
 	return counts
+}
+
+// selectedStates returns the jobs that match the text, the group and the source of the filter.
+func selectedStates(all []storage.JobState, f storage.JobFilter) iter.Seq[storage.JobState] {
+	narrows := narrowing(f)
+	return func(yield func(storage.JobState) bool) {
+		for i := range all {
+			if narrows(&all[i]) && !yield(all[i]) {
+				return
+			}
+		}
+	}
+}
+
+// narrowing returns a function that reports whether a job matches the text, the group and the
+// source of the filter.
+func narrowing(f storage.JobFilter) func(*storage.JobState) bool {
+	text := lowerASCII(f.Text)
+	return func(s *storage.JobState) bool {
+		return (f.Group == "" || s.Group == f.Group) && (f.Source == "" || s.Source == f.Source) &&
+			(text == "" || strings.Contains(lowerASCII(s.Job), text) ||
+				strings.Contains(lowerASCII(s.Description), text))
+	}
 }
 
 // lowerASCII converts the letters that the stores compare without case.

@@ -95,21 +95,16 @@ func readJobQuery(p param.Set, limit int) (q jobQuery, err error) {
 	return q, nil
 }
 
-// has reports whether the list selects the job. The store does the same for the parts of a
-// JobFilter.
-func (q jobQuery) has(s *storage.JobState, failing map[string]bool) bool {
-	return q.narrows(s) && (q.State == "" || slices.Contains(statesOf(*s), q.State)) &&
-		(q.Paused == nil || s.Paused == *q.Paused) &&
-		(q.Condition != jobFailing || failing[s.Job]) &&
-		(q.Condition != jobNeverRun || neverRun(s))
-}
-
-// narrows reports whether the job passes the text, the group and the source of the filter.
-func (q jobQuery) narrows(s *storage.JobState) bool {
-	text := lowerASCII(q.Text)
-	return (q.Group == "" || s.Group == q.Group) && (q.Source == "" || s.Source == q.Source) &&
-		(text == "" || strings.Contains(lowerASCII(s.Job), text) ||
-			strings.Contains(lowerASCII(s.Description), text))
+// selecting returns a function that reports whether the list has a job. The store does the same for
+// the parts of a JobFilter.
+func (q jobQuery) selecting(failing map[string]bool) func(*storage.JobState) bool {
+	narrows := narrowing(q.JobFilter)
+	return func(s *storage.JobState) bool {
+		return narrows(s) && (q.State == "" || slices.Contains(statesOf(*s), q.State)) &&
+			(q.Paused == nil || s.Paused == *q.Paused) &&
+			(q.Condition != jobFailing || failing[s.Job]) &&
+			(q.Condition != jobNeverRun || neverRun(s))
+	}
 }
 
 func neverRun(s *storage.JobState) bool { return len(statesOf(*s)) == 0 }
@@ -184,8 +179,9 @@ func (r *jobLister) selection(ctx context.Context, now time.Time,
 			return nil, err
 		}
 	}
+	has := q.selecting(failing)
 	for i := range index.states {
-		if q.has(&index.states[i], failing) {
+		if has(&index.states[i]) {
 			names = append(names, index.states[i].Job)
 		}
 	}

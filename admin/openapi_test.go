@@ -85,6 +85,14 @@ func spanNames() (names []string) {
 	return names
 }
 
+// onlyNames returns the values of the parameter only of the grid.
+func onlyNames() (names []string) {
+	for _, o := range grid.Onlys()[1:] {
+		names = append(names, o.Name)
+	}
+	return names
+}
+
 // agendaSpanNames returns the values of the parameter span of the agenda.
 func agendaSpanNames() (names []string) {
 	for _, s := range locks.AgendaSpans() {
@@ -211,6 +219,8 @@ func describedOperations() map[string]operation {
 				{"span", "The length of the shown time.", object{"type": "string",
 					"enum": spanNames(), "default": grid.DefaultSpan}},
 				timestamp("until", "The end of the shown time. By default now."),
+				someOf("only", "Only jobs with runs that failed, timed out or were lost in this "+
+					"time, or also with skipped and missed ones.", onlyNames()),
 				text("text", "Part of the name or description of the job, in any case."),
 				text("group", "Of this group."),
 				text("after", "The page after this job."),

@@ -18,6 +18,10 @@ const (
 	// reads at most 5,000 runs.
 	RunsOfEach = 197
 
+	// MaxEnded is the number of runs of each outcome that are considered to find the jobs that have
+	// it.
+	MaxEnded = 5_000
+
 	// maxOfCell is the number of runs that the store counts in a cell, and maxCounted that in all
 	// cells of a page.
 	maxOfCell  = 5_000
@@ -29,7 +33,10 @@ type Grid struct {
 	From   time.Time `json:"from"`
 	Until  time.Time `json:"until"`
 	Column int       `json:"column_seconds"` // length of a column
-	Rows   []JobRow  `json:"jobs"`           // by name
+	Rows   []JobRow  `json:"jobs"`           // by group, then by name
+	// Cut says that more runs than were considered have an outcome of Only. Jobs with such runs may
+	// be missing.
+	Cut bool `json:"cut,omitempty"`
 
 	Filter Filter          `json:"-"`
 	Groups []storage.Group `json:"-"`
@@ -39,10 +46,10 @@ type Grid struct {
 }
 
 // Filter is the submitted fields of the filter.
-type Filter struct{ Text, Group, Span, Until string }
+type Filter struct{ Text, Group, Span, Until, Only string }
 
 // Any reports whether jobs are filtered.
-func (f Filter) Any() bool { return f.Text+f.Group != "" }
+func (f Filter) Any() bool { return f.Text+f.Group+f.Only != "" }
 
 // Heading is a time above its columns.
 type Heading struct {
@@ -52,24 +59,27 @@ type Heading struct {
 	Day     bool // the text is a day
 }
 
-// Load reads the runs of the jobs that the filter selects, at most Jobs of them. The filter
-// has a limit of one more, which shows whether there is another page.
+// Load reads the runs of a page of the selected jobs.
 func Load(ctx context.Context, store storage.History, now time.Time, q Query,
-	filter storage.JobFilter) (g Grid, next, previous bool, err error) {
+	s Selection) (g Grid, next, previous bool, err error) {
 	g = Grid{Rows: []JobRow{}, Column: int(q.span.Column / time.Second), span: q.span}
 	g.From, g.Until = q.at(now)
-	filter.Limit = Jobs + 1
-	list, err := store.ListJobs(ctx, filter)
-	if err != nil {
-		return g, false, false, fmt.Errorf("jobs: %w", err)
+	if len(q.only.States) > 0 {
+		found, err := store.EndedJobs(ctx, storage.EndedJobsFilter{From: g.From, Until: g.Until,
+			States: q.only.States, Most: MaxEnded})
+		if err != nil {
+			return g, false, false, fmt.Errorf("jobs by outcome: %w", err)
+		}
+		s.keep(found.Names)
+		g.Cut = found.More
 	}
-	list, next, previous = param.Trim(list, Jobs, filter.After != "", filter.Before != "")
+	list, next, previous := s.page()
 	if len(list) == 0 {
-		return g, false, false, nil
+		return g, false, previous, nil
 	}
 	names := make([]string, len(list))
 	for i, job := range list {
-		names[i] = job.Name
+		names[i] = job.Job
 	}
 	runs, err := store.RunIntervals(ctx, storage.RunIntervalFilter{Jobs: names, From: g.From,
 		Until: g.Until, Each: RunsOfEach})
@@ -81,7 +91,7 @@ func Load(ctx context.Context, store storage.History, now time.Time, q Query,
 		byJob[run.Job] = append(byJob[run.Job], run)
 	}
 	for _, job := range list {
-		g.Rows = append(g.Rows, newJobRow(job, byJob[job.Name], &g))
+		g.Rows = append(g.Rows, newJobRow(job, byJob[job.Job], &g))
 	}
 	return g, next, previous, g.count(ctx, store)
 }
@@ -152,6 +162,9 @@ func (g *Grid) Counted() bool {
 	}
 	return false
 }
+
+// RunsConsidered returns the number of runs of each outcome that are considered at most.
+func (*Grid) RunsConsidered() int { return MaxEnded }
 
 // RunsRead returns the number of runs of a job that are read at most.
 func (*Grid) RunsRead() int { return RunsOfEach }

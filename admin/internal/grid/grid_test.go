@@ -73,7 +73,7 @@ func TestCellHasTheWorstOutcome(t *testing.T) {
 	at := time.Date(2026, 3, 14, 10, 0, 0, 0, time.UTC)
 	first := ranAt(at, jobs.Succeeded)
 	last := ranAt(at.Add(14*time.Minute), jobs.Failed)
-	row := newJobRow(storage.JobView{}, []storage.RunInterval{
+	row := newJobRow(storage.JobState{}, []storage.RunInterval{
 		ranAt(at.Add(15*time.Minute), jobs.Succeeded), last,
 		ranAt(at.Add(5*time.Minute), jobs.Failed), ranAt(at.Add(4*time.Minute), jobs.Skipped),
 		first,
@@ -141,12 +141,12 @@ func TestOlderColumnsAreCounted(t *testing.T) {
 			-time.Duration(i+2)*time.Minute), jobs.Succeeded))
 	}
 	oldest := runs[len(runs)-1].ScheduledAt // 08:49
-	load := storage.JobView{Definition: storage.Definition{Name: "load"}}
+	load := storage.JobState{Job: "load"}
 	row := newJobRow(load, runs, g)
 	if want := time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC); !row.KnownFrom.Equal(want) {
 		t.Fatalf("runs are read since %s, known from %s, want %s", oldest, row.KnownFrom, want)
 	}
-	g.Rows = []JobRow{newJobRow(storage.JobView{}, nil, g), row}
+	g.Rows = []JobRow{newJobRow(storage.JobState{}, nil, g), row}
 	store := &counter{}
 	if err := g.count(t.Context(), store); err != nil {
 		t.Fatal(err)
@@ -189,7 +189,7 @@ func TestOlderColumnsAreCounted(t *testing.T) {
 func TestGridCountsAtMost(t *testing.T) {
 	g := gridAt(t, "span=30d")
 	for range Jobs {
-		row := newJobRow(storage.JobView{Definition: storage.Definition{Name: "load"}}, nil, g)
+		row := newJobRow(storage.JobState{Job: "load"}, nil, g)
 		row.KnownFrom = g.Until
 		g.Rows = append(g.Rows, row)
 	}

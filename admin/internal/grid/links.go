@@ -9,10 +9,12 @@ import (
 // Links are addresses of the grid at other times.
 type Links struct {
 	Spans          []Link
-	Earlier, Later string // Later is "" if the grid ends now
+	Onlys          []Link            // choices of outcomes
+	Groups         map[string]string // of the groups on the page, by name
+	Earlier, Later string            // Later is "" if the grid ends now
 }
 
-// Link is a span to choose.
+// Link is a span or another choice.
 type Link struct {
 	Words, Path string
 	Here        bool
@@ -23,6 +25,16 @@ func (g *Grid) Link(p param.Set, path string, q Query, now time.Time) {
 	for _, s := range Spans() {
 		g.Links.Spans = append(g.Links.Spans, Link{s.Words, p.With(path, "span", s.Name),
 			s.Name == q.span.Name})
+	}
+	for _, o := range Onlys() {
+		g.Links.Onlys = append(g.Links.Onlys, Link{o.Words,
+			p.With(path, "only", o.Name, "after", "", "before", ""), o.Name == q.only.Name})
+	}
+	g.Links.Groups = make(map[string]string)
+	for _, row := range g.Rows {
+		if row.Group != "" {
+			g.Links.Groups[row.Group] = p.With(path, "group", row.Group, "after", "", "before", "")
+		}
 	}
 	g.Links.Earlier = p.With(path, "until", g.From.Format(time.RFC3339))
 	if q.Live() {

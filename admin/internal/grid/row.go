@@ -32,8 +32,8 @@ type Slot struct {
 }
 
 // newJobRow puts the runs of a job into the columns of the grid.
-func newJobRow(job storage.JobView, runs []storage.RunInterval, g *Grid) JobRow {
-	row := JobRow{Job: job.Name, Group: job.Group, KnownFrom: knownFrom(runs, g),
+func newJobRow(job storage.JobState, runs []storage.RunInterval, g *Grid) JobRow {
+	row := JobRow{Job: job.Job, Group: job.Group, KnownFrom: knownFrom(runs, g),
 		Cells: []*Cell{}, columns: g.columns(), heading: g.span.heading}
 	byColumn := make(map[time.Time]*Cell)
 	for _, run := range runs {
@@ -43,7 +43,7 @@ func newJobRow(job storage.JobView, runs []storage.RunInterval, g *Grid) JobRow 
 		}
 		cell := byColumn[at]
 		if cell == nil {
-			cell = &Cell{From: at, job: job.Name, length: g.span.Column}
+			cell = &Cell{From: at, job: job.Job, length: g.span.Column}
 			byColumn[at] = cell
 			row.Cells = append(row.Cells, cell)
 		}

@@ -1,10 +1,12 @@
 package grid
 
 import (
+	"slices"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
+	"github.com/holdfast-dev/holdfast/jobs"
 )
 
 // Span is a time to show and the length of its columns.
@@ -36,12 +38,28 @@ func Spans() []Span {
 type Query struct {
 	span  Span
 	until time.Time // zero: now
+	only  Only
 }
 
-// Params are the parameters of the time of a grid.
-func Params() []string { return []string{"span", "until"} }
+// Only selects jobs by the outcomes of their runs.
+type Only struct {
+	Name   string // value of the parameter
+	Words  string
+	States []jobs.State // nil: all jobs
+}
 
-// ReadQuery parses span and until.
+// Onlys returns the choices of outcomes. The first is that of all jobs.
+func Onlys() []Only {
+	failed := []jobs.State{jobs.Failed, jobs.TimedOut, jobs.Lost}
+	return []Only{{"", "All jobs", nil}, {"failures", "Failed", failed},
+		{"failures-or-skips", "Failed or skipped",
+			append(slices.Clip(failed), jobs.Skipped, jobs.Missed)}}
+}
+
+// Params are the parameters of a grid, without those that select its jobs by name.
+func Params() []string { return []string{"span", "until", "only"} }
+
+// ReadQuery parses span, until and only.
 func ReadQuery(p param.Set) (q Query, err error) {
 	asked := p.Get("span")
 	if asked == "" {
@@ -58,6 +76,15 @@ func ReadQuery(p param.Set) (q Query, err error) {
 		return q, param.Errorf("span is %q, expected one of %s", words.Cut(asked, 100),
 			words.List(names))
 	}
+	var onlys []string
+	for _, o := range Onlys() {
+		onlys = append(onlys, o.Name)
+	}
+	only, err := param.OneOf(p, "only", onlys[1:])
+	if err != nil {
+		return q, err
+	}
+	q.only = Onlys()[slices.Index(onlys, only)]
 	q.until, err = p.Time("until")
 	return q, err
 }

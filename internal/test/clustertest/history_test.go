@@ -266,6 +266,7 @@ func (h *history) addresses() []string {
 	pages = append(pages, combined("/grid", parameter{"span=7d", "span=6h"},
 		parameter{"text=here", "text=number+77"}, parameter{"group=group-7", "group=none"},
 		parameter{"until=" + h.timeBefore("1 day"), "until=" + h.timeBefore("20 days")},
+		parameter{"only=failures-or-skips", "only=failures"},
 		parameter{"after=job-00200", "before=job-00200"})...)
 	pages = append(pages, combined("/locks/upcoming",
 		parameter{"resource=s7", "resource=s7%2Ft7"})...)
