@@ -32,10 +32,13 @@ func (s lockPages) agendaJSON(w http.ResponseWriter, r *http.Request) {
 
 // agendaPage shows the firings of the next hours.
 func (s lockPages) agendaPage(w http.ResponseWriter, r *http.Request) {
-	p, err := param.Read(r, append(locks.AgendaParams(), "refresh")...)
+	p, err := param.Read(r, append(locks.AgendaParams(), "refresh", "hours")...)
 	var q locks.AgendaQuery
 	if err == nil {
 		q, err = locks.ReadAgendaQuery(p)
+	}
+	if err == nil {
+		_, err = param.OneOf(p, "hours", []string{"all"})
 	}
 	if err != nil {
 		s.Refuse(w, r, http.StatusBadRequest, err.Error())
@@ -43,7 +46,7 @@ func (s lockPages) agendaPage(w http.ResponseWriter, r *http.Request) {
 	}
 	pages.Show(s.Site, w, r, pages.Page[locks.Agenda]{
 		Template: "agenda.html", Section: "/agenda", Title: "Agenda",
-		JSONPath: p.With("/api/v1/agenda"),
+		JSONPath: p.With("/api/v1/agenda", "hours", ""),
 		Load: func(ctx context.Context, snap cluster.Snapshot) (locks.Agenda, error) {
 			a, err := s.reader.lock.Agenda(ctx, snap.Now, q)
 			if err == nil {

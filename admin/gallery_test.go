@@ -247,6 +247,8 @@ func pageStates() []galleryState {
 		{name: "agenda", options: withUpcoming(night()), path: "/agenda", has: []string{
 			"firings of 7 jobs are scheduled until", "are expected to wait for another job",
 			"The same as a table"}},
+		{name: "agenda-hours", options: hourly(), path: "/agenda?hours=all",
+			has: []string{"First hours</a>", "1 wait</span>", "10 min"}},
 		{name: "agenda-skips", options: impatient(), path: "/agenda?span=1h&conflicts=yes",
 			has: []string{"a skip is expected, because load holds public/orders", "1 skipped",
 				"skip expected"}},

@@ -40,6 +40,7 @@ type Agenda struct {
 	Skips int `json:"skips"` // of them, firings that are expected to be skipped
 	// Intervals are equal parts of the time, the soonest first.
 	Intervals []AgendaInterval `json:"intervals"`
+	Hours     []AgendaHour     `json:"hours"` // the soonest first
 	// Entries have jobs with single firings first, then frequent ones, each by first firing.
 	Entries []AgendaJob `json:"entries"`
 	Cut     []string    `json:"cut"` // what is left out or estimated, in words
@@ -52,7 +53,9 @@ type Agenda struct {
 	// Soonest are the next firings of the jobs that the filter selects, one of each job.
 	Soonest []AgendaJob `json:"-"`
 	// Conflicts are the expected conflicts by job, holder and resource, the first one first.
-	Conflicts []Conflict `json:"-"`
+	Conflicts  []Conflict `json:"-"`
+	AllHours   bool       `json:"-"` // the page lists all hours
+	OtherHours string     `json:"-"` // address of the page with more or fewer hours; "": none
 
 	waits     map[firingKey]expectedWait
 	waitTimes []time.Time // scheduled times of the firings with waits, the soonest first
@@ -132,7 +135,7 @@ func soonest(entries []AgendaJob) []AgendaJob {
 func (r *Reader) findAgenda(ctx context.Context, now time.Time,
 	length time.Duration) (Agenda, error) {
 	a := Agenda{From: now.UTC(), Until: now.UTC().Add(length), Entries: []AgendaJob{},
-		Intervals: []AgendaInterval{}, Cut: []string{}}
+		Intervals: []AgendaInterval{}, Hours: []AgendaHour{}, Cut: []string{}}
 	if r.Next == nil || r.ScheduledTimes == nil {
 		a.Cut = append(a.Cut, "This replica fires no jobs, so it knows no scheduled times")
 		return a, nil
@@ -160,6 +163,7 @@ func (r *Reader) findAgenda(ctx context.Context, now time.Time,
 	}
 	a.waits = expectedWaits(jobs, held, firings)
 	a.collect(jobs, firings)
+	a.divide(jobs, firings, held)
 	a.Conflicts = expectedConflicts(jobs, firings, a.waits)
 	tables := tablesOf(next)
 	for i := range a.Entries {

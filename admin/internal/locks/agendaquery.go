@@ -74,6 +74,7 @@ func (a *Agenda) Draw(p param.Set, path string) {
 			s.Name == a.Query.Span.Name})
 	}
 	a.Pager = a.PagerOf(p, path)
+	a.linkHours(p, path)
 	if len(a.Entries) == 0 {
 		return
 	}

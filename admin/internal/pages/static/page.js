@@ -59,11 +59,12 @@
       time.title = (since ? since[0] : "") + exact + " (" + time.title.replace(/^(since|until) /, "") + ")";
       if (time.classList.contains("clock")) {
         time.textContent = (dayOf(at) === today ? "" : dayOf(at) + " ") + clockOf(at);
-      } else if (time.dataset.short) { // above the columns of a grid
+      } else if (time.dataset.short) { // above the columns of a grid, or in a list of hours
         const here = inZone(at);
         const midnight = here.getUTCHours() === 0 && here.getUTCMinutes() === 0;
-        time.textContent = midnight || time.dataset.short === "day"
-          ? here.toLocaleDateString("en", { timeZone: "UTC", month: "short", day: "numeric" }) : two(here.getUTCHours());
+        const day = here.toLocaleDateString("en", { timeZone: "UTC", month: "short", day: "numeric" });
+        if (time.dataset.short === "minute") time.textContent = (dayOf(at) === today ? "" : day + " ") + clockOf(at).slice(0, 5);
+        else time.textContent = midnight || time.dataset.short === "day" ? day : two(here.getUTCHours());
       }
     }
     for (const e of root.querySelectorAll("text[data-at]")) {
