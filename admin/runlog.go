@@ -14,18 +14,21 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// The most lines of a log that the page shows: the last ones, or with log=all nearly all.
+// The most lines of a log that the page shows: the first and the last ones, or with log=all nearly
+// all.
 const (
+	firstLines = 7
 	shownLines = 200
 	allLines   = 5000
 )
 
 // runLog is the log of an attempt.
 type runLog struct {
+	First   []logLine // before the hidden lines
 	Lines   []logLine
 	Total   int // lines
 	Bytes   int
-	Hidden  int    // lines before the first that is shown
+	Hidden  int    // lines that are not shown
 	More    bool   // log=all shows more lines
 	Find    string // searched text, or ""
 	Matches int    // how often the shown lines have the text
@@ -58,7 +61,17 @@ func newRunLog(output string, chosen chosenAttempt) runLog {
 		most = allLines
 	}
 	l.Hidden = max(0, len(lines)-most)
+	if !all && l.Hidden <= firstLines {
+		l.Hidden = 0
+	}
 	l.More = l.Hidden > 0 && !all
+	if l.More {
+		for _, line := range lines[:firstLines] {
+			first, _ := newLogLine(line, nil, 0)
+			l.First = append(l.First, first)
+		}
+		lines, l.Hidden = lines[firstLines:], l.Hidden-firstLines
+	}
 	var search *regexp.Regexp
 	if chosen.find != "" {
 		search = regexp.MustCompile("(?i)" + regexp.QuoteMeta(chosen.find))
@@ -70,6 +83,12 @@ func newRunLog(output string, chosen chosenAttempt) runLog {
 	l.choose(min(max(chosen.match, 1), l.Matches))
 	return l
 }
+
+// HiddenFrom returns the number of the first hidden line.
+func (l runLog) HiddenFrom() int { return len(l.First) + 1 }
+
+// HiddenTo returns the number of the last hidden line.
+func (l runLog) HiddenTo() int { return len(l.First) + l.Hidden }
 
 // choose makes a match the current one. It changes nothing if the match is 0.
 func (l *runLog) choose(match int) {

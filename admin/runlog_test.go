@@ -50,6 +50,26 @@ func TestSearchShowsHiddenLines(t *testing.T) {
 	}
 }
 
+// TestLogHidesItsMiddle checks which lines of a long log are shown. A few lines are not hidden.
+func TestLogHidesItsMiddle(t *testing.T) {
+	for total, want := range map[int]string{
+		200: "0 200 0 false", 207: "0 207 0 false", 208: "7 200 1 true", 5207: "7 200 5000 true",
+	} {
+		log := newRunLog(strings.Repeat("line\n", total), chosenAttempt{})
+		got := fmt.Sprint(len(log.First), len(log.Lines), log.Hidden, log.More)
+		if log.Lines[len(log.Lines)-1].N != total || got != want ||
+			log.Hidden > 0 && log.HiddenTo()+1 != log.Lines[0].N {
+			t.Errorf("%d lines: got %s, hidden to %d, and %d at the end; want %s", total, got,
+				log.HiddenTo(), log.Lines[len(log.Lines)-1].N, want)
+		}
+	}
+	log := newRunLog(strings.Repeat("line\n", 6000), chosenAttempt{all: true})
+	if log.Hidden != 1000 || log.More || len(log.First) != 0 || log.Lines[0].N != 1001 {
+		t.Errorf("all lines: %d hidden, %d before them, %d is next; want 1000, 0, 1001", log.Hidden,
+			len(log.First), log.Lines[0].N)
+	}
+}
+
 // TestMatchesFollowEachOther checks that the first match follows the last one, and that a match
 // after the last one is the last.
 func TestMatchesFollowEachOther(t *testing.T) {
