@@ -351,7 +351,7 @@ func TestBulkActionsTellEachResult(t *testing.T) {
 	c.diesAfter = 2
 	reply := post(handler, address, form)
 	body := flat(reply.Body.String())
-	for _, want := range []string{"Result unknown:</strong> <bdi>triggered 2 of 4 jobs.",
+	for _, want := range []string{"Result unknown:</strong> <bdi data-says>triggered 2 of 4 jobs.",
 		"the action runs at most once for each item", "Not tried, because the database did not",
 		"The store could not be asked", ">Run 4 jobs now</button>"} {
 		if !strings.Contains(body, flat(want)) {
@@ -373,7 +373,7 @@ func TestBulkActionsTellEachResult(t *testing.T) {
 	mixed := bulk("cancel", "run", id(10).String(), id(31).String(), id(777).String())
 	page := post(handler, mixed, sent().Encode())
 	body = flat(page.Body.String())
-	for _, want := range []string{"Done in part:</strong> <bdi>cancelled 1 of 3 runs.",
+	for _, want := range []string{"Done in part:</strong> <bdi data-says>cancelled 1 of 3 runs.",
 		"it has ended as failed", "not found", ">sync-vendors</bdi>"} {
 		if !strings.Contains(body, flat(want)) {
 			t.Errorf("the page lacks %q", want)

@@ -52,7 +52,7 @@ func (r bulkResult) Because() string {
 		return words.Sentence(words.Title(pages.StoreError(r.Err)))
 	}
 	_, refused := refusedActionOf(r.Err)
-	return words.Sentence(words.Title(words.Cut(refused.Error, 500)))
+	return words.Sentence(words.Title(words.Cut(withoutConflict(refused.Error), 500)))
 }
 
 // bulkError has the results of a bulk action that was not done on all items.

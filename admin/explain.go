@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
+	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
@@ -32,6 +34,8 @@ func (s jobPages) explainJSON(w http.ResponseWriter, r *http.Request) {
 type explainView struct {
 	explain.Explanation
 	Asked string // as typed; "" is now
+	// Root is the run that caused the wait or the skip of the last run, or nil.
+	Root *locks.RootRun
 }
 
 // Mood returns the style of the summary.
@@ -46,13 +50,60 @@ func (v *explainView) Mood() string {
 
 // Said returns the summary in the words of the page, without a beginning that repeats the verdict.
 func (v *explainView) Said() string {
-	said := words.Readable(v.Summary)
+	said := v.shown(v.Summary)
 	if rest, repeats := strings.CutPrefix(said, fmt.Sprintf("It was %s (", v.Verdict)); repeats {
 		if _, why, found := strings.Cut(rest, "): "); found {
 			return why
 		}
 	}
 	return said
+}
+
+// Instant returns the requested time, or "" if it was typed as a local time or is now. The page's
+// script puts it into the field in the zone of the page.
+func (v *explainView) Instant() string {
+	at, err := time.Parse(time.RFC3339, v.Asked)
+	if err != nil {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
+// Typed returns the requested time as the field shows it without the script: as typed, or in UTC.
+func (v *explainView) Typed() string {
+	at, err := time.Parse(time.RFC3339, v.Asked)
+	if err != nil {
+		return v.Asked
+	}
+	return at.UTC().Format(time.DateTime)
+}
+
+// shown returns a text of the explanation in the words of the page. The explanation has times in
+// the zone of the job, and the page shows those of its viewer.
+func (v *explainView) shown(text string) string {
+	zone, err := time.LoadLocation(v.Timezone)
+	if err != nil {
+		zone = time.UTC // a newer version may know the zone
+	}
+	return words.ZonedToUTC(words.Readable(text), zone)
+}
+
+// ShownNotes returns the notes in the words of the page.
+func (v *explainView) ShownNotes() []string {
+	shown := make([]string, len(v.Notes))
+	for i, note := range v.Notes {
+		shown[i] = words.Sentence(words.Title(v.shown(note)))
+	}
+	return shown
+}
+
+// ShownAfter returns the dependencies in the words of the page.
+func (v *explainView) ShownAfter() []explain.Dependency {
+	shown := slices.Clone(v.After)
+	for i := range shown {
+		shown[i].Summary = v.shown(shown[i].Summary)
+	}
+	return shown
 }
 
 // explainPage explains a job's firing at a time.
@@ -72,14 +123,18 @@ func (s jobPages) explainPage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	pages.Show(s.Site, w, r, pages.Page[explainView]{
 		Template: "explain.html", Section: "/jobs", Title: "Why " + words.Cut(name, 60),
-		Load: func(ctx context.Context, _ cluster.Snapshot) (explainView, error) {
+		Load: func(ctx context.Context, snap cluster.Snapshot) (explainView, error) {
 			if !storable(name) {
 				return explainView{}, fmt.Errorf("job %q: %w", words.Cut(name, 200),
 					storage.ErrNotFound)
 			}
 			e, err := s.reader.explanation(ctx, name, instant)
 			e.Runs, e.ManualRuns = records.PlainAll(e.Runs), records.PlainAll(e.ManualRuns)
-			return explainView{e, at}, err
+			v := explainView{Explanation: e, Asked: at}
+			if n := len(e.Runs); err == nil && n > 0 {
+				v.Root, err = locks.FindRootRun(ctx, s.reader.lock, snap.Now, e.Runs[n-1])
+			}
+			return v, err
 		},
 	})
 }

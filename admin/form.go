@@ -137,6 +137,7 @@ func (s base) refusedForm(r *http.Request, sent url.Values, err error) (form, in
 	}
 	f := form{Key: sent.Get("key"), Result: "Not done", ErrorText: refused.Error,
 		Problems: refused.Problems, Advice: adviceOn(err, status), sent: sent, err: err}
+	f.ErrorText = withoutConflict(f.ErrorText)
 	if len(f.Problems) > 0 {
 		f.ErrorText = "the input is invalid"
 	}
@@ -144,6 +145,12 @@ func (s base) refusedForm(r *http.Request, sent url.Values, err error) (form, in
 		f.Result = "Result unknown"
 	}
 	return f, status
+}
+
+// withoutConflict returns the text of an error without the name of its kind, which says no more to
+// people than the text before it.
+func withoutConflict(text string) string {
+	return strings.TrimSuffix(text, ": "+storage.ErrConflict.Error())
 }
 
 // keyUsedAdvice is for a form that was sent twice, the second time with other input.

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
+	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -73,6 +74,20 @@ func added(c *control) {
 
 func inside(c *control) { c.inside = true }
 
+// chained is contention with a run that is queued behind a waiting run. Both wait for rollup-sales.
+func chained() Options {
+	o := contention()
+	h := o.Store.(*history)
+	for i := range h.runs {
+		if r := &h.runs[i]; r.ID == id(22) {
+			rollup := running(10, "rollup-sales", "replica-1", 42*time.Minute)
+			r.BlockedBy.Waiting = true
+			r.BlockedBy.Root = jobs.Root{Resource: "public/orders", Holder: owner(rollup)}
+		}
+	}
+	return o
+}
+
 func storeDown(c *control) { c.history.err = down().Store.(*history).err }
 
 // formStates are the states of the pages with forms.
@@ -118,14 +133,16 @@ func formStates() []galleryState {
 			has: []string{"The run has not ended"}},
 		{name: "pause-job", options: actionOptions(busy()), path: rollup + "/pause",
 			has: []string{"The pause covers the next scheduled times", "1 run of the job is active",
-				"Pause the job"}},
+				`<button type="submit" class="bad">Pause job</button>`}},
 		{name: "pause-job-again", options: actionOptions(busy(),
 			paused(storage.Target{Kind: storage.TargetJob, Name: "rollup-sales"},
 				"")), path: rollup + "/pause", has: []string{"Already paused since", "Resume</a>"}},
 		{name: "pause-group", options: actionOptions(busy()), path: "/groups/reports/pause",
 			has: []string{"2 jobs are in the group", "report/monthly"}},
 		{name: "pause-all", options: actionOptions(busy()), path: "/pause",
-			has: []string{"No replica starts a scheduled firing of any job", "Pause all jobs"}},
+			has: []string{"No replica starts a scheduled firing of any job", "<h1>Pause all jobs?",
+				`<a class="button plain" href="/jobs">Select jobs instead</a>`,
+				`<button type="submit" class="bad">Pause all jobs</button>`}},
 		{name: "resume-job", options: actionOptions(busy(),
 			paused(storage.Target{Kind: storage.TargetJob, Name: "rollup-sales"},
 				"its table is being repaired")), path: rollup + "/resume", has: []string{"25 scheduled times", "its table is being repaired"}},
@@ -138,7 +155,12 @@ func formStates() []galleryState {
 		{name: "cancel-running", options: actionOptions(contention()), path: cancel,
 			has: []string{"and holds <strong><bdi>public/orders</bdi></strong>, " +
 				"<strong><bdi>public/sales_rollup</bdi></strong>",
-				"Uncommitted work is lost", "3 runs wait"}},
+				"Uncommitted work is lost", "3 runs wait for it.", "can start next. It has waited for",
+				"The others start when their locks are free."}},
+		{name: "cancel-with-dependents",
+			options: actionOptions(withTable(chained(), jobsOfTable())), path: cancel,
+			has: []string{"4 runs wait for it.",
+				"These jobs depend on it and do not run for this scheduled time: <a"}},
 		{name: "cancel-waiting", options: actionOptions(contention()), path: param.RunPath(id(20)) + "/cancel",
 			has: []string{"The run ends at once without starting"}},
 		{name: "cancel-ended", options: actionOptions(contention()), path: param.RunPath(id(31)) + "/cancel",
@@ -149,7 +171,8 @@ func formStates() []galleryState {
 		{name: "cancel-backfill", options: actionOptions(backfilled()),
 			path: backfillAddress(activeBackfill) + "/cancel",
 			has: []string{"adds no more runs", "139 of 216 scheduled times are done",
-				"1 waiting run is cancelled.", "One running run continues to its end"}},
+				"1 waiting run is cancelled.", "One running run continues to its end",
+				`href="/jobs/rollup-sales/pause">Pause job instead</a>`}},
 		{name: "cancel-backfill-ended", options: actionOptions(backfilled()),
 			path: backfillAddress(endedBackfill) + "/cancel",
 			has:  []string{"There is nothing to cancel.", "Show backfill"}},
@@ -266,7 +289,8 @@ func formStates() []galleryState {
 		{name: "change-config", options: actionOptions(busy(), added), path: "/jobs/rollup-sales/change",
 			has: []string{"A job of the configuration is changed there"}},
 		{name: "remove", options: actionOptions(busy(), added), path: "/jobs/sync-vendors/remove",
-			has: []string{"No replica fires the job any more."}},
+			has: []string{"No replica fires the job any more.",
+				`href="/jobs/sync-vendors/pause">Pause job instead</a>`}},
 		{name: "webhooks", options: actionOptions(contention()), path: "/webhooks",
 			has: []string{"pager", "410 Gone", "given up", "/again?run="}},
 		{name: "webhooks-given-up", options: actionOptions(contention()), path: "/webhooks?given_up=yes",
@@ -276,7 +300,8 @@ func formStates() []galleryState {
 		{name: "webhooks-none-kept", options: calm(), path: "/webhooks",
 			has: []string{"This store records no deliveries."}},
 		{name: "deliver", options: actionOptions(contention()), path: param.AgainPath(undelivered()[0]),
-			has: []string{"4 deliveries failed", "503 Service Unavailable"}},
+			has: []string{"<h1>Deliver the event again?</h1>", "4 deliveries failed",
+				"503 Service Unavailable", ">Deliver event again</button>"}},
 		{name: "deliver-gone", options: actionOptions(contention()),
 			path: "/webhooks/" + id(778).String() + "/again",
 			has:  []string{"This delivery is no longer stored"}},
@@ -311,7 +336,8 @@ func TestNoticeIsShownAfterAnAction(t *testing.T) {
 			r.AddCookie(cookies[0])
 		}).Body.String()
 		if got := strings.Contains(body,
-			"Job rollup-sales is paused since 03:12:15 UTC by anonymous."); got != shown {
+			"<bdi data-says>Job rollup-sales is paused since 2026-03-14 03:12:15 UTC by "+
+				"anonymous.</bdi>"); got != shown {
 			t.Errorf("%s shows the notice: %v", path, got)
 		}
 	}

@@ -66,7 +66,7 @@ func (s pausePages) resumeAllPage(w http.ResponseWriter, r *http.Request) {
 func (s pausePages) pausePage(w http.ResponseWriter, r *http.Request, target storage.Target) {
 	answerAction(s.base, w, r, actionPage[pauseView]{
 		template: "pause.html", section: sectionOf(target),
-		title: "Pause " + words.Cut(target.String(), 100),
+		title: "Pause " + targetName(target),
 		load: func(ctx context.Context, p cluster.Snapshot) (pauseView, error) {
 			return s.reader.pauseView(ctx, p.Now, target)
 		},
@@ -77,9 +77,8 @@ func (s pausePages) pausePage(w http.ResponseWriter, r *http.Request, target sto
 		do: func(ctx context.Context, a storage.Action, _ url.Values) (outcome, error) {
 			p, err := s.options.Operations.Pause(ctx, a, target)
 			return outcome{targetPath(target),
-				fmt.Sprintf("%s is paused since %s UTC by %s.",
-					words.Title(words.Cut(target.String(), 100)),
-					p.At.UTC().Format(time.TimeOnly), words.Cut(p.By, 100))}, err
+				fmt.Sprintf("%s paused since %s by %s.", targetIs(target), words.UTC(p.At),
+					words.Cut(p.By, 100))}, err
 		},
 	})
 }
@@ -88,7 +87,7 @@ func (s pausePages) pausePage(w http.ResponseWriter, r *http.Request, target sto
 func (s pausePages) resumePage(w http.ResponseWriter, r *http.Request, target storage.Target) {
 	answerAction(s.base, w, r, actionPage[pauseView]{
 		template: "resume.html", section: sectionOf(target),
-		title: "Resume " + words.Cut(target.String(), 100),
+		title: "Resume " + targetName(target),
 		load: func(ctx context.Context, p cluster.Snapshot) (pauseView, error) {
 			return s.reader.pauseView(ctx, p.Now, target)
 		},
@@ -98,10 +97,9 @@ func (s pausePages) resumePage(w http.ResponseWriter, r *http.Request, target st
 		},
 		do: func(ctx context.Context, a storage.Action, _ url.Values) (outcome, error) {
 			p, err := s.options.Operations.Resume(ctx, a, target)
-			done := fmt.Sprintf("%s is resumed.", words.Title(words.Cut(target.String(), 100)))
+			done := targetIs(target) + " resumed."
 			if err == nil && p.ResumedAt != nil {
-				done = fmt.Sprintf("%s is resumed, after %s.",
-					words.Title(words.Cut(target.String(), 100)),
+				done = fmt.Sprintf("%s resumed, after %s.", targetIs(target),
 					words.Span(p.ResumedAt.Sub(p.At)))
 			}
 			return outcome{targetPath(target), done}, err
@@ -192,12 +190,26 @@ func sectionOf(t storage.Target) string {
 	return "/jobs"
 }
 
+// targetWords is what a button pauses or resumes.
 func targetWords(t storage.Target) string {
-	switch t.Kind {
-	case storage.TargetJob:
-		return "the job"
-	case storage.TargetGroup:
-		return "the group"
+	if t.Kind == storage.TargetAll {
+		return "all jobs"
 	}
-	return "everything"
+	return string(t.Kind)
+}
+
+// targetName names what is paused or resumed: "job rollup", "all jobs".
+func targetName(t storage.Target) string {
+	if t.Kind == storage.TargetAll {
+		return "all jobs"
+	}
+	return words.Cut(t.String(), 100)
+}
+
+// targetIs begins a sentence about a pause: "Job rollup is", "All jobs are".
+func targetIs(t storage.Target) string {
+	if t.Kind == storage.TargetAll {
+		return "All jobs are"
+	}
+	return words.Title(targetName(t)) + " is"
 }

@@ -35,7 +35,7 @@ func (s clusterPages) drainingPage(w http.ResponseWriter, r *http.Request, drain
 	}
 	asked := "Drain a replica"
 	if !drain {
-		asked = "Let a replica start runs again"
+		asked = "End the drain of a replica"
 	}
 	answerAction(s.base, w, r, actionPage[drainView]{
 		template: "drain.html", section: "/replicas", title: asked,

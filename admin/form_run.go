@@ -6,10 +6,12 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
+	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -20,7 +22,10 @@ import (
 type cancelView struct {
 	storage.Record
 	Locks   []Lock           // that the run holds
-	Waiting []storage.Record // runs that wait for the run, oldest first
+	Waiting []storage.Record // runs that wait for the run or behind it, oldest first
+	// NextUsual is the usual duration of the oldest of them, or ""
+	NextUsual  string
+	Dependents []string // jobs that run for the scheduled time only if the run succeeds
 }
 
 // cancelPage cancels a run.
@@ -32,8 +37,8 @@ func (s runPages) cancelPage(w http.ResponseWriter, r *http.Request) {
 	}
 	answerAction(s.base, w, r, actionPage[cancelView]{
 		template: "cancel.html", section: "/runs", title: "Cancel a run",
-		load: func(ctx context.Context, _ cluster.Snapshot) (cancelView, error) {
-			return s.reader.cancelView(ctx, id)
+		load: func(ctx context.Context, p cluster.Snapshot) (cancelView, error) {
+			return s.reader.cancelView(ctx, p.Now, id)
 		},
 		form: func(f *form, known *cancelView) {
 			f.Button, f.Bad, f.Back, f.Keep = "Cancel run", true, param.RunPath(id), "Keep run"
@@ -53,7 +58,8 @@ func (s runPages) cancelPage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (r *reader) cancelView(ctx context.Context, id uuid.UUID) (v cancelView, err error) {
+func (r *reader) cancelView(ctx context.Context, now time.Time,
+	id uuid.UUID) (v cancelView, err error) {
 	if v.Record, err = r.Run(ctx, id); err != nil || v.State.Final() {
 		return v, err
 	}
@@ -63,7 +69,15 @@ func (r *reader) cancelView(ctx context.Context, id uuid.UUID) (v cancelView, er
 	}
 	v.Locks = slices.DeleteFunc(set.Locks, func(l Lock) bool { return l.Holder.Run != id.String() })
 	v.Waiting, err = r.WaitingFor(ctx, func(b jobs.Blocker) bool {
-		return b.Holder.Run == id.String()
+		return b.Holder.Run == id.String() || b.Root.Holder.Run == id.String()
 	})
+	if err != nil {
+		return v, err
+	}
+	if v.NextUsual, err = locks.UsualOfNext(ctx, r.lock, now, v.Waiting); err != nil || v.Key != "" {
+		return v, err
+	}
+	edges, err := r.dependencies.Get(ctx, now)
+	v.Dependents = edges.Dependents(v.Job)
 	return v, err
 }

@@ -217,8 +217,8 @@ func (s jobPages) triggered(ctx context.Context, a storage.Action, job string,
 		"a second.", words.Cut(job, 100))
 	switch {
 	case run.WaitSince.After(run.CreatedAt):
-		done = fmt.Sprintf("%s was triggered: this is the run. It starts at %s UTC.",
-			words.Cut(job, 100), run.WaitSince.UTC().Format(time.DateTime))
+		done = fmt.Sprintf("%s was triggered: this is the run. It starts at %s.",
+			words.Cut(job, 100), words.UTC(run.WaitSince))
 	case run.WaitsFor != nil:
 		done = fmt.Sprintf("%s was triggered: this is the run. It waits: %s.", words.Cut(job, 100),
 			words.Cut(run.WaitsFor.Words("is held by"), 500))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/charts"
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
+	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
@@ -48,7 +49,12 @@ type JobDetail struct {
 	Graph      *charts.Graph    `json:"-"` // nil: it has no dependencies and no dependents
 	// the job was just added, and no replica has registered it yet
 	Pending bool `json:"pending,omitempty"`
+
+	root *locks.RootRun // of its trouble, on its page; or nil
 }
+
+// Root returns the run that caused the skip of the last firing, or nil.
+func (d *JobDetail) Root() *locks.RootRun { return d.root }
 
 func (s jobPages) jobJSON(w http.ResponseWriter, r *http.Request) {
 	pages.Answer(s.Site, w, r, func(ctx context.Context) (JobDetail, error) {
@@ -75,7 +81,11 @@ func (s jobPages) jobPage(w http.ResponseWriter, r *http.Request) {
 		Template: "job.html", Section: "/jobs", Title: words.Cut(name, 100), Live: true,
 		Topics: []storage.Topic{storage.TopicJobs, storage.TopicRuns},
 		Load: func(ctx context.Context, p cluster.Snapshot) (JobDetail, error) {
-			return s.reader.job(ctx, p.Now, name)
+			d, err := s.reader.job(ctx, p.Now, name)
+			if trouble := d.Trouble(); err == nil && trouble != nil {
+				d.root, err = locks.FindRootRun(ctx, s.reader.lock, p.Now, trouble.Run)
+			}
+			return d, err
 		},
 		Complete: func(d *JobDetail, _ *pages.Frame) { d.hide(r.Context()) },
 	})

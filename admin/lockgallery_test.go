@@ -33,7 +33,7 @@ func lockGallery() []galleryState {
 			has: []string{"does not answer", "has no cached copy of this page"}},
 		{name: "timeline", options: night(), path: "/locks/timeline", has: []string{
 			`class="bar wait"`, `class="bar mark skipped"`, `class="restart"`, "public/orders",
-			"10.0.3.9:11211", "rollup-hourly skipped 2026-03-14 02:35:15 UTC: public/orders is " +
+			"10.0.3.9:11211", "rollup-hourly skipped 2026-03-14 02:35:15 UTC: public/orders was " +
 				"held by job rollup-sales on replica-1",
 		}},
 		{name: "timeline-day", options: night(), path: "/locks/timeline?span=24h",

@@ -199,7 +199,7 @@ func noticeOf(t *testing.T, handler http.Handler, reply *httptest.ResponseRecord
 	request.Host = "localhost:8080"
 	server := httptest.NewRecorder()
 	handler.ServeHTTP(server, request)
-	found := regexp.MustCompile(`(?s)class="notice".*?<bdi>(.*?)</bdi>`).
+	found := regexp.MustCompile(`(?s)class="notice".*?<bdi data-says>(.*?)</bdi>`).
 		FindStringSubmatch(server.Body.String())
 	if server.Code != http.StatusOK || found == nil {
 		t.Errorf("%s: %d, and no notice", location, server.Code)

@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -29,7 +28,7 @@ type runView struct {
 	Chain []storage.Record // all runs of the firing, if there are several
 	Prior []storage.Record // the last runs of the job before this one, the newest first
 	// Blocker is the run at the root of the wait or of the skip, or nil
-	Blocker *storage.Record
+	Blocker *locks.RootRun
 	Locks   []Lock // current locks of the run
 	Trace   Trace
 
@@ -38,8 +37,7 @@ type runView struct {
 	Log      runLog
 	Phases   *charts.Phases
 
-	usual        storage.Typical // durations of the last runs of the job
-	blockerUsual storage.Typical
+	usual storage.Typical // durations of the last runs of the job
 }
 
 // priorRuns is the number of earlier runs of the job that the page of a run shows.
@@ -125,21 +123,14 @@ func (r *reader) runView(ctx context.Context, now time.Time, id uuid.UUID,
 		Before: &storage.RunCursor{CreatedAt: v.CreatedAt, ID: v.ID}}); err != nil {
 		return v, err
 	}
-	names := []string{v.Job}
-	if v.Blocker, err = rootBlocker(ctx, r, v.Record); err != nil {
+	if v.Blocker, err = locks.FindRootRun(ctx, r.lock, now, v.Record); err != nil {
 		return v, err
 	}
-	if v.Blocker != nil {
-		names = append(names, v.Blocker.Job)
-	}
-	usual, err := r.lock.Usual(ctx, now, names)
+	usual, err := r.lock.Usual(ctx, now, []string{v.Job})
 	if err != nil {
 		return v, err
 	}
 	v.usual = usual[v.Job]
-	if v.Blocker != nil {
-		v.blockerUsual = usual[v.Blocker.Job]
-	}
 	if v.State == jobs.Running {
 		set, err := r.lock.Grants(ctx)
 		if err != nil {
@@ -312,11 +303,6 @@ func (v *runView) WaitLimit(now time.Time) *locks.WaitLimit {
 	return &limit
 }
 
-// BlockerUsual compares the time of the root blocker, which runs, with the last runs of its job.
-func (v *runView) BlockerUsual(now time.Time) string {
-	return locks.CompareWithUsual(now.Sub(records.Since(*v.Blocker)), v.blockerUsual)
-}
-
 // Mood is the class of the note that says why the run is in its state.
 func (v *runView) Mood() string {
 	switch v.State {
@@ -326,22 +312,6 @@ func (v *runView) Mood() string {
 		return ""
 	}
 	return "warn"
-}
-
-// rootBlocker returns the run at the root of what blocked the run, or nil if it is not known.
-func rootBlocker(ctx context.Context, r *reader, run storage.Record) (*storage.Record, error) {
-	if run.BlockedBy == nil {
-		return nil, nil
-	}
-	id, err := uuid.Parse(cmp.Or(run.BlockedBy.Root.Holder.Run, run.BlockedBy.Holder.Run))
-	if err != nil {
-		return nil, nil // a program
-	}
-	blocker, err := r.Run(ctx, id)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil, nil
-	}
-	return &blocker, err
 }
 
 // LockWaits returns how long the started attempts waited for locks together, or "" if they did not.

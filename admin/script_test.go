@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 	"github.com/holdfast-dev/holdfast/internal/test/browsertest"
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // hasty returns a server whose pages refresh each second, which is more often than the options
@@ -102,6 +105,20 @@ func TestTextsAreInTheTimeZoneOfTheViewer(t *testing.T) {
 		{"explanation", explainedJob(t, "UTC"),
 			"/jobs/rollup-sales/explain?at=2026-03-12T02:31:00Z", sentence,
 			[]string{"It is not due at 2026-03-12 11:31:00: "}},
+		{"explanation of a job in another zone", explainedJob(t, "America/New_York"),
+			"/jobs/rollup-sales/explain?at=2026-03-12T02:31:00Z", sentence,
+			[]string{"It is not due at 2026-03-12 11:31:00: the scheduled time before is " +
+				"2026-03-12 11:30:00, the next is 2026-03-12 11:35:00."}},
+		{"reason of a missed run", pausedThen(t), "/runs/" + id(34).String(), sentence,
+			[]string{"job prune-logs was paused by anna at 2026-03-13 09:00:00 and resumed by bob " +
+				"at 2026-03-13 11:30:00"}},
+		{"last firing of a job", pausedThen(t), "/jobs/prune-logs", sentence,
+			[]string{"paused by anna at 2026-03-13 09:00:00"}},
+		{"reasons of listed runs", pausedThen(t), "/runs?state=missed", sentence,
+			[]string{"paused by anna at 2026-03-13 09:00:00"}},
+		{"refused trigger", actionOptions(contention(), paused(storage.Target{
+			Kind: storage.TargetAll}, "")), "/jobs/rollup-sales/trigger", sentence,
+			[]string{"everything is paused since 10:08:15 by anna"}},
 		{"omitted runs of the timeline", crowd(), "/locks/timeline?span=24h", sentence,
 			[]string{"are drawn, since 11:39:35: zoom in"}},
 		{"histogram", contention(), "/", tooltip, []string{
@@ -122,7 +139,11 @@ func TestTextsAreInTheTimeZoneOfTheViewer(t *testing.T) {
 			server := newServer(t, c.options)
 			// A busy machine takes seconds for ten thousand jobs.
 			server.site.Queries.Timeout = time.Minute
-			site := siteIn(t, window, server.Handler())
+			handler := server.Handler()
+			if strings.HasSuffix(c.path, "/trigger") {
+				handler = galleryState{sent: sent()}.handler(server)
+			}
+			site := siteIn(t, window, handler)
 			visit(t, window, screens()[2], site+c.path)
 			texts := evaluate[[]string](t, window,
 				`[...document.querySelectorAll("`+c.selector+`")].map((e) => e.textContent)`)
@@ -142,6 +163,21 @@ func TestTextsAreInTheTimeZoneOfTheViewer(t *testing.T) {
 	}
 }
 
+// pausedThen returns a cluster with a missed run whose reason has times.
+func pausedThen(t *testing.T) Options {
+	t.Helper()
+	o := contention()
+	h := o.Store.(*history)
+	index := slices.IndexFunc(h.runs, func(r storage.Record) bool { return r.ID == id(34) })
+	if index < 0 {
+		t.Fatal("the history has no missed run")
+	}
+	h.runs[index].Reason = reasons.Paused
+	h.runs[index].Detail = "job prune-logs was paused by anna at 2026-03-13T00:00:00Z and resumed " +
+		"by bob at 2026-03-13T03:30:00+01:00"
+	return o
+}
+
 // TestCountersTick checks a page that does not refresh. Its durations must grow, and the time until
 // the next firing must shrink to zero.
 func TestCountersTick(t *testing.T) {
@@ -154,6 +190,27 @@ func TestCountersTick(t *testing.T) {
 		` [data-tick=up]")].some((e) => parseInt(e.textContent) > 5)`)
 	until(t, window, `document.querySelector("[aria-labelledby=next] [data-tick=down]")`+
 		`.textContent === "now"`)
+}
+
+// TestExplainedTimeIsInTheFieldInTheZoneOfThePage follows a link to an explanation, which has the
+// time in UTC, and sends the form as it is.
+func TestExplainedTimeIsInTheFieldInTheZoneOfThePage(t *testing.T) {
+	t.Parallel()
+	window := tabInTokyo(t)
+	site := siteIn(t, window, newServer(t, explainedJob(t, "America/New_York")).Handler())
+	visit(t, window, screens()[2], site+"/jobs/rollup-sales/explain?at=2026-03-12T02:30:00Z")
+	const field, explained = `document.getElementById("at").value`,
+		`document.querySelector("h1 time").dateTime`
+	if got := evaluate[string](t, window, field); got != "2026-03-12 11:30:00" {
+		t.Errorf("the field reads %q, want Tokyo's time", got)
+	}
+	follow(t, window, `form[action$="/explain"] button`)
+	if got := evaluate[string](t, window, explained); got != "2026-03-12T02:30:00Z" {
+		t.Errorf("the form asks about %s, want the same time", got)
+	}
+	if got := evaluate[string](t, window, field); got != "2026-03-12 11:30:00" {
+		t.Errorf("the field reads %q after it was sent, want the same time", got)
+	}
 }
 
 // TestTimesAreFilledInByTheViewersClock sends a form from the time zone of Tokyo.

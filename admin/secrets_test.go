@@ -168,7 +168,7 @@ func TestGalleryOfSignIn(t *testing.T) {
 				`<button type="submit">Sign in</button>`}},
 		"sign-in-wrong": {accesstest.SignIn(handler, "anna", "x"), 403, []string{
 			`role="alert">The user or the password is wrong.`, `value="anna"`,
-			`aria-describedby="error-text" autofocus`,
+			`aria-invalid="true" aria-describedby="error-text" autofocus`,
 		}},
 		"sign-in-throttled": {refused, 429, []string{"Too many sign-ins failed",
 			"Try again in " + refused.Header().Get("Retry-After") + " s."}},

@@ -192,7 +192,7 @@ func (s webhookPages) deliverAgainPage(w http.ResponseWriter, r *http.Request) {
 			return v, err
 		},
 		form: func(f *form, known *deliverView) {
-			f.Button, f.Back = "Deliver it again", "/webhooks"
+			f.Button, f.Back = "Deliver event again", "/webhooks"
 			f.Idle = f.Idle || known != nil && known.Delivery == nil
 		},
 		do: func(ctx context.Context, a storage.Action, _ url.Values) (outcome, error) {

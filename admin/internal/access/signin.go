@@ -30,6 +30,7 @@ type SignInForm struct {
 	Next      string // redirect after the sign-in
 	Name      string // as typed
 	ErrorText string // why the last sign-in failed
+	Wrong     bool   // because of the password or the name
 	Passwords bool   // there are users with passwords
 	OIDC      bool   // a provider of OpenID Connect signs people in
 }
@@ -119,7 +120,7 @@ func (s SignIn) trouble(w http.ResponseWriter, err error, form *SignInForm) int 
 	var throttled *throttledError
 	switch {
 	case errors.Is(err, errWrongPassword):
-		form.ErrorText = "The user or the password is wrong."
+		form.ErrorText, form.Wrong = "The user or the password is wrong.", true
 		return http.StatusForbidden
 	case errors.As(err, &throttled):
 		seconds := retryAfter(w, throttled.left)

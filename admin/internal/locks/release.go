@@ -46,7 +46,24 @@ func (r *Reader) ReleaseView(ctx context.Context, now time.Time, resource lockin
 	v.Waiting, err = r.WaitingFor(ctx, func(b jobs.Blocker) bool {
 		return related(b.Resource, v.Resource)
 	})
+	if err != nil {
+		return v, err
+	}
+	v.NextUsual, err = UsualOfNext(ctx, r, now, v.Waiting)
 	return v, err
+}
+
+// UsualOfNext returns the usual duration of the job of the first run, or "" if it is not known.
+func UsualOfNext(ctx context.Context, r *Reader, now time.Time,
+	waiting []storage.Record) (string, error) {
+	if len(waiting) == 0 {
+		return "", nil
+	}
+	usual, err := r.Usual(ctx, now, []string{waiting[0].Job})
+	if err != nil || usual[waiting[0].Job].Runs < unusualRuns {
+		return "", err
+	}
+	return words.Took(usual[waiting[0].Job].Median), nil
 }
 
 // ReleaseView describes the effect of a forced release.
@@ -57,6 +74,8 @@ type ReleaseView struct {
 	Others   []Lock           // other holders of the resource
 	Moved    bool             // the requested holder no longer holds the resource
 	Waiting  []storage.Record // for the resource, oldest first
+	// NextUsual is the usual duration of the oldest of them, or "".
+	NextUsual string
 	// HolderLive reports whether the holder's session is live.
 	HolderLive bool
 }

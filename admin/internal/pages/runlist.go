@@ -82,6 +82,25 @@ func newRunListOfOne(now time.Time, runs []storage.Record) runList {
 	return runList{Now: now, Runs: runs, One: true}
 }
 
+// waitingRuns are runs that wait for another, the oldest first, for the template.
+type waitingRuns struct {
+	Now   time.Time
+	Runs  []storage.Record
+	Usual string // duration of the job of the oldest; "" if it is not known
+}
+
+func newWaitingRuns(now time.Time, runs []storage.Record, usual string) waitingRuns {
+	return waitingRuns{now, runs, usual}
+}
+
+// rootRunAt is the root blocker of a run for the template.
+type rootRunAt struct {
+	Now time.Time
+	Run *locks.RootRun
+}
+
+func newRootRunAt(now time.Time, run *locks.RootRun) rootRunAt { return rootRunAt{now, run} }
+
 // firstRuns returns the first n of a list.
 func firstRuns(runs []storage.Record, n int) []storage.Record { return runs[:min(len(runs), n)] }
 

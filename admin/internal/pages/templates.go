@@ -58,6 +58,8 @@ func NewTemplates() (*Templates, error) {
 		"verdict":        words.Verdict,
 		"runs":           newRunList,
 		"runsOfOne":      newRunListOfOne,
+		"waitingRuns":    newWaitingRuns,
+		"rootRun":        newRootRunAt,
 		"sentence":       words.Sentence,
 		"short":          Short,
 		"since":          records.Since,

@@ -145,8 +145,16 @@ func Took(d time.Duration) string {
 	return Span(d)
 }
 
-// Readable returns a text of the API with the durations of the page and with short ids of runs.
+// Readable returns a text of the API with the durations of the page, with short ids of runs, and
+// with times that the page's script finds.
 func Readable(s string) string {
+	s = isoTime.ReplaceAllStringFunc(s, func(text string) string {
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			return text // it only looks like a time
+		}
+		return UTC(at)
+	})
 	run := regexp.MustCompile(`\(run [0-9a-f-]{28}([0-9a-f]{8})\)`)
 	duration := regexp.MustCompile(`\b(in|within|after|for) (\d[\dhmsµ.]*[hms])\b`)
 	return duration.ReplaceAllStringFunc(run.ReplaceAllString(s, "(run …$1)"),
@@ -159,6 +167,10 @@ func Readable(s string) string {
 			return before + " " + Took(d)
 		})
 }
+
+// isoTime is a time in the form of RFC 3339, as texts of the API have it.
+var isoTime = regexp.MustCompile(
+	`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`)
 
 // Cut returns s without escape sequences, or its first n characters and an ellipsis.
 func Cut(s string, n int) string {

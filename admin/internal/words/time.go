@@ -2,6 +2,7 @@ package words
 
 import (
 	"fmt"
+	"regexp"
 	"time"
 )
 
@@ -75,3 +76,20 @@ func (m Time) Over() bool { return !m.at.After(m.now) }
 
 // UTC formats a time so that the page's script finds and localizes it.
 func UTC(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+// zonedTime is a time with the abbreviation of its zone.
+var zonedTime = regexp.MustCompile(
+	`\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d ([A-Z]{2,5}|[+-]\d\d(\d\d)?)\b`)
+
+// ZonedToUTC returns a text whose times in the zone have the form of UTC. An abbreviation that the
+// zone does not have, such as that of another zone, stays with its time.
+func ZonedToUTC(s string, zone *time.Location) string {
+	const layout = "2006-01-02 15:04:05 MST"
+	return zonedTime.ReplaceAllStringFunc(s, func(text string) string {
+		at, err := time.ParseInLocation(layout, text, zone)
+		if err != nil || at.In(zone).Format(layout) != text {
+			return text
+		}
+		return UTC(at)
+	})
+}

@@ -19,3 +19,27 @@ func TestTimeInAZone(t *testing.T) {
 		}
 	}
 }
+
+// TestZonedToUTC converts times with the abbreviations of a zone, also where its clocks change, and
+// leaves those of other zones alone.
+func TestZonedToUTC(t *testing.T) {
+	for text, want := range map[[2]string]string{
+		{"Europe/Berlin", "at 2026-03-12 02:30:00 CET, and 2026-07-01 02:30:00 CEST"}: "at " +
+			"2026-03-12 01:30:00 UTC, and 2026-07-01 00:30:00 UTC",
+		{"Europe/Berlin", "2026-10-25 02:30:00 CEST or 2026-10-25 02:30:00 CET"}: "" +
+			"2026-10-25 00:30:00 UTC or 2026-10-25 01:30:00 UTC",
+		{"America/Sao_Paulo", "due 2026-03-12 02:30:00 -03."}:   "due 2026-03-12 05:30:00 UTC.",
+		{"Europe/Berlin", "2026-03-12 02:30:00 EST"}:            "2026-03-12 02:30:00 EST",
+		{"Europe/Berlin", "2026-03-12 02:30:00 UTC"}:            "2026-03-12 02:30:00 UTC",
+		{"UTC", "2026-03-12 02:30:00 UTC"}:                      "2026-03-12 02:30:00 UTC",
+		{"Europe/Berlin", "2026-03-29 02:30:00 does not exist"}: "2026-03-29 02:30:00 does not exist",
+	} {
+		zone, err := time.LoadLocation(text[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := ZonedToUTC(text[1], zone); got != want {
+			t.Errorf("%q in %s reads %q, want %q", text[1], text[0], got, want)
+		}
+	}
+}

@@ -6,5 +6,5 @@ import (
 
 // WhyOf returns the reason of a run in words.
 func WhyOf(s storage.RunInterval) string {
-	return Why(storage.Record{Reason: s.Reason, BlockedBy: s.BlockedBy})
+	return Why(storage.Record{State: s.State, Reason: s.Reason, BlockedBy: s.BlockedBy})
 }

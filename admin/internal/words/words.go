@@ -23,6 +23,9 @@ func Why(r storage.Record) string {
 	case "":
 		return ""
 	case reasons.LockHeld, reasons.OlderWaiter:
+		if r.State.Final() {
+			return Blocked(r.BlockedBy, "was held by")
+		}
 		return Blocked(r.BlockedBy, "is held by")
 	}
 	if words, ok := reasonWords()[r.Reason]; ok {

@@ -51,11 +51,15 @@ func TestEveryReasonHasAText(t *testing.T) {
 			t.Errorf("%s reads %q", reason, words)
 		}
 	}
-	blocked := storage.Record{Reason: reasons.LockHeld, BlockedBy: &jobs.Blocker{
+	blocked := storage.Record{State: jobs.Waiting, Reason: reasons.LockHeld, BlockedBy: &jobs.Blocker{
 		Resource: "public/orders", Holder: locking.Owner{Replica: "r1", Job: "rollup", Run: "x"},
 	}}
 	if got := Why(blocked); got != "public/orders is held by job rollup on r1" {
 		t.Errorf("lock_held reads %q", got)
+	}
+	blocked.State = jobs.Skipped
+	if got := Why(blocked); got != "public/orders was held by job rollup on r1" {
+		t.Errorf("after the wait, lock_held reads %q", got)
 	}
 }
 
@@ -74,6 +78,9 @@ func TestReadable(t *testing.T) {
 		"It ran at 02:30 for 1m10.5s and succeeded":    "It ran at 02:30 for 1 min 10 s and succeeded",
 		"tried 3 times in 750ms.":                      "tried 3 times in 750 ms.",
 		"waits for 3ss, in 5mh, in 12.10.0.s, in 2024": "waits for 3ss, in 5mh, in 12.10.0.s, in 2024",
+		"down from 2026-03-13T01:00:00Z until 2026-03-13T03:00:00.25+01:00": "down from " +
+			"2026-03-13 01:00:00 UTC until 2026-03-13 02:00:00 UTC",
+		"at 2026-13-13T01:00:00Z": "at 2026-13-13T01:00:00Z",
 	} {
 		if got := Readable(text); got != want {
 			t.Errorf("%q reads %q, want %q", text, got, want)

@@ -73,8 +73,8 @@
       e.textContent = "day" in e.dataset ? dayOf(at).slice(5) + " " + clock : clock;
     }
     // Sentences and tooltips contain times in their text.
-    const local = (text) => text.replace(/(\d{4}-\d\d-\d\d)(?:T(\d\d:\d\d:\d\d)(?:\.\d+)?Z| (\d\d:\d\d:\d\d) UTC)/g, (all, day, iso, plain) => {
-      const at = new Date(day + "T" + (iso || plain) + "Z");
+    const local = (text) => text.replace(/(\d{4}-\d\d-\d\d)(?:T(\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)| (\d\d:\d\d:\d\d) UTC)/g, (all, day, iso, offset, plain) => {
+      const at = new Date(day + "T" + (iso || plain) + (offset || "Z"));
       if (isNaN(at)) return all;
       return (dayOf(at) === today ? "" : dayOf(at) + " ") + clockOf(at);
     });
@@ -107,6 +107,11 @@
     for (const e of root.querySelectorAll("[data-zone]")) e.textContent = zone;
     for (const e of root.querySelectorAll("[data-times]")) e.textContent = "All times are those of " + zone + ", unless another zone is shown.";
     for (const input of root.querySelectorAll('input[data-zone-name]')) input.value = zone;
+    for (const input of root.querySelectorAll('input[data-instant]')) {
+      const at = new Date(input.dataset.instant);
+      input.value = dayOf(at) + " " + clockOf(at);
+      delete input.dataset.instant;
+    }
     for (const input of root.querySelectorAll('input[type="datetime-local"]:not([data-utc])')) {
       input.dataset.utc = input.value;
       const at = new Date(input.value + "Z");
