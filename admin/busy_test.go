@@ -127,7 +127,7 @@ func pastActions() []storage.Audited {
 		{ID: id(8102), At: ago(50 * time.Minute), Actor: "deploy", Via: "api",
 			Proof: "token", Client: "192.0.2.7", RequestID: "release-4711", Replica: "replica-3",
 			Action: "trigger", Target: "job reindex",
-			Detail: json.RawMessage(`{"key":"release-4711"}`)},
+			Detail: json.RawMessage(`{"key":"release-4711","scheduled_at":"2026-03-14T05:00:00Z"}`)},
 		{ID: id(8101), At: ago(5 * time.Hour), Actor: "olga@example.com", Via: "page",
 			Replica: "replica-2", Action: "drain", Target: "replica replica-4",
 			Reason: "new kernel"},

@@ -134,13 +134,13 @@ func TestExplainSaysTheVerdictOnce(t *testing.T) {
 func TestSkippedFiringNamesItsRootRun(t *testing.T) {
 	handler := newServer(t, shop()).Handler()
 	said := regexp.MustCompile(`Run <a [^>]*>…255b0001</a> of <a [^>]*><bdi>archive-orders</bdi>` +
-		`</a> runs for <time [^>]*>1 h 7 min</time>, 7× usual\.`)
+		`</a> has run for <time [^>]*>1 h 7 min</time>, 7× usual\.`)
 	for _, path := range []string{"/jobs/rollup-sales",
 		"/jobs/rollup-sales/explain?at=2026-03-14T02:30:00Z"} {
 		page := flat(get(t, handler, path).Body.String())
 		if found := said.FindAllString(page, -1); len(found) != 1 {
 			t.Errorf("%s has %d sentences about the root run, want 1", path, len(found))
-			if at := strings.Index(page, " runs for "); at > 300 {
+			if at := strings.Index(page, " has run for "); at > 300 {
 				t.Log(page[at-300 : at+200])
 			}
 		}

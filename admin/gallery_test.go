@@ -322,7 +322,7 @@ func pageStates() []galleryState {
 		{name: "run-skipped", options: contention(), path: "/runs/" + id(30).String(),
 			has: []string{"public/orders was held by job rollup-sales on replica-1</bdi>. Run",
 				"Skipped", "Blocked by", `<p class="note warn">`,
-				"runs for <time", "No output. The run did not start."}},
+				"has run for <time", "No output. The run did not start."}},
 		{name: "run-hostile", options: hostile(), path: "/runs/" + id(3).String(),
 			has: []string{"&lt;script&gt;"}},
 		{name: "run-unknown", options: calm(), path: "/runs/" + id(777).String(),
@@ -347,7 +347,8 @@ func pageStates() []galleryState {
 		staleState("replicas-stale", contention(), "/replicas", "replica-4"),
 
 		{name: "audit", options: busy(), path: "/audit",
-			has: []string{"rollup hangs on a dead vendor connection", "paused", "group reports"}},
+			has: []string{"rollup hangs on a dead vendor connection", "paused", "group reports",
+				`<dd><time class="clock" datetime="2026-03-14T05:00:00Z"`, `class="verb"`}},
 		{name: "audit-empty", options: calm(), path: "/audit",
 			has: []string{"No actions yet."}},
 		{name: "audit-none", options: busy(), path: "/audit?actor=nobody",

@@ -6,10 +6,26 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Fact is a name with a value.
 type Fact struct{ Name, Value string }
+
+// Time returns the value as a time, or nil if it is none. Values of params and of definitions are
+// texts, which people compare with what they wrote.
+func (f Fact) Time() *time.Time {
+	for _, text := range []string{"params", "spec"} {
+		if f.Name == text || strings.HasPrefix(f.Name, text+" ") {
+			return nil
+		}
+	}
+	at, err := time.Parse(time.RFC3339, f.Value)
+	if err != nil {
+		return nil
+	}
+	return &at
+}
 
 // Facts lists the fields of a JSON object by name. Fields of an inner object have both names:
 // "spec handler". A value that is no object is one fact without a name.

@@ -23,3 +23,17 @@ func TestFacts(t *testing.T) {
 		}
 	}
 }
+
+// TestTimesOfFacts checks which values the page shows in the zone of its viewer.
+func TestTimesOfFacts(t *testing.T) {
+	const at = "2026-03-14T02:30:00.25Z"
+	for fact, want := range map[Fact]bool{
+		{"scheduled at", at}: true, {"from", "2026-03-14T03:30:00+01:00"}: true,
+		{"params day", at}: false, {"params", at}: false, {"spec schedule", at}: false,
+		{"key", "release-4711"}: false, {"to", "2026-03-14"}: false,
+	} {
+		if got := fact.Time() != nil; got != want {
+			t.Errorf("%v is a time: %t, want %t", fact, got, want)
+		}
+	}
+}
