@@ -5,12 +5,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
+	"github.com/holdfast-dev/holdfast/internal/test/soak"
 )
 
 // sendZone sends the form of the account menu for the time zone.
@@ -179,3 +182,39 @@ func TestZoneOfAJobWithoutItsStore(t *testing.T) {
 		}
 	}
 }
+
+// TestNoPageMixesZones checks in the time zone of Tokyo that no text of a page has a time in UTC. It
+// checks a few pages, and in a soak every state of every page.
+func TestNoPageMixesZones(t *testing.T) {
+	t.Parallel()
+	window := tabInTokyo(t)
+	some := soak.Pick([]string{"explain", "run-skipped", "job-paused", "audit", "backfill",
+		"trigger-refused-paused"}, nil)
+	for _, state := range galleryStates() {
+		if some != nil && !slices.Contains(some, state.name) {
+			continue
+		}
+		server := newServer(t, state.options)
+		server.site.Queries.Timeout = time.Minute // pages of thousands of jobs take long
+		if state.before != nil {
+			state.before(t, server)
+		}
+		visit(t, window, screens()[2], siteIn(t, window, state.handler(server))+state.address())
+		if found := evaluate[[]string](t, window, timesInUTC); len(found) > 0 {
+			t.Errorf("%s has times in UTC: %q", state.name, found)
+		}
+	}
+}
+
+// timesInUTC lists the texts with a time in UTC. It leaves out what jobs and users wrote, hints
+// about the form of a time, and keys of runs.
+const timesInUTC = `(() => {
+	const found = [];
+	const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+	for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+		if (node.parentElement.closest("script, style, noscript, pre, code, .code, .log, .hint, .err")) continue;
+		if (/such as \d/.test(node.data)) continue;
+		if (/\d\d:\d\d(:\d\d)? UTC|T\d\d:\d\d:\d\d(\.\d+)?Z/.test(node.data)) found.push(node.data.trim());
+	}
+	return found;
+})()`
