@@ -129,8 +129,8 @@ func TestExplainSaysTheVerdictOnce(t *testing.T) {
 	}
 }
 
-// TestSkippedFiringNamesItsRootRun checks that the pages about a skipped firing say what the run that
-// caused the skip does now.
+// TestSkippedFiringNamesItsRootRun checks that the pages about a skipped firing say what the run
+// that caused the skip does now.
 func TestSkippedFiringNamesItsRootRun(t *testing.T) {
 	handler := newServer(t, shop()).Handler()
 	said := regexp.MustCompile(`Run <a [^>]*>…255b0001</a> of <a [^>]*><bdi>archive-orders</bdi>` +

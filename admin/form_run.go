@@ -74,7 +74,8 @@ func (r *reader) cancelView(ctx context.Context, now time.Time,
 	if err != nil {
 		return v, err
 	}
-	if v.NextUsual, err = locks.UsualOfNext(ctx, r.lock, now, v.Waiting); err != nil || v.Key != "" {
+	v.NextUsual, err = locks.UsualOfNext(ctx, r.lock, now, v.Waiting)
+	if err != nil || v.Key != "" {
 		return v, err
 	}
 	edges, err := r.dependencies.Get(ctx, now)

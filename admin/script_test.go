@@ -110,8 +110,8 @@ func TestTextsAreInTheTimeZoneOfTheViewer(t *testing.T) {
 			[]string{"It is not due at 2026-03-12 11:31:00: the scheduled time before is " +
 				"2026-03-12 11:30:00, the next is 2026-03-12 11:35:00."}},
 		{"reason of a missed run", pausedThen(t), "/runs/" + id(34).String(), sentence,
-			[]string{"job prune-logs was paused by anna at 2026-03-13 09:00:00 and resumed by bob " +
-				"at 2026-03-13 11:30:00"}},
+			[]string{"job prune-logs was paused by anna at 2026-03-13 09:00:00 and resumed by " +
+				"bob at 2026-03-13 11:30:00"}},
 		{"last firing of a job", pausedThen(t), "/jobs/prune-logs", sentence,
 			[]string{"paused by anna at 2026-03-13 09:00:00"}},
 		{"reasons of listed runs", pausedThen(t), "/runs?state=missed", sentence,
@@ -173,8 +173,8 @@ func pausedThen(t *testing.T) Options {
 		t.Fatal("the history has no missed run")
 	}
 	h.runs[index].Reason = reasons.Paused
-	h.runs[index].Detail = "job prune-logs was paused by anna at 2026-03-13T00:00:00Z and resumed " +
-		"by bob at 2026-03-13T03:30:00+01:00"
+	h.runs[index].Detail = "job prune-logs was paused by anna at 2026-03-13T00:00:00Z and " +
+		"resumed by bob at 2026-03-13T03:30:00+01:00"
 	return o
 }
 

@@ -183,8 +183,8 @@ func TestZoneOfAJobWithoutItsStore(t *testing.T) {
 	}
 }
 
-// TestNoPageMixesZones checks in the time zone of Tokyo that no text of a page has a time in UTC. It
-// checks a few pages, and in a soak every state of every page.
+// TestNoPageMixesZones checks in the time zone of Tokyo that no text of a page has a time in UTC.
+// It checks a few pages, and in a soak every state of every page.
 func TestNoPageMixesZones(t *testing.T) {
 	t.Parallel()
 	window := tabInTokyo(t)

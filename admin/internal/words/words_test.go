@@ -51,9 +51,10 @@ func TestEveryReasonHasAText(t *testing.T) {
 			t.Errorf("%s reads %q", reason, words)
 		}
 	}
-	blocked := storage.Record{State: jobs.Waiting, Reason: reasons.LockHeld, BlockedBy: &jobs.Blocker{
+	blocked := storage.Record{State: jobs.Waiting, Reason: reasons.LockHeld}
+	blocked.BlockedBy = &jobs.Blocker{
 		Resource: "public/orders", Holder: locking.Owner{Replica: "r1", Job: "rollup", Run: "x"},
-	}}
+	}
 	if got := Why(blocked); got != "public/orders is held by job rollup on r1" {
 		t.Errorf("lock_held reads %q", got)
 	}
