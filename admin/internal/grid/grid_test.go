@@ -185,6 +185,24 @@ func TestOlderColumnsAreCounted(t *testing.T) {
 	}
 }
 
+func TestRowsWithoutEndedRunsHaveTheStateOfTheJob(t *testing.T) {
+	g := gridAt(t, "span=6h")
+	waiting, running := ranAt(noon, jobs.Waiting), ranAt(noon, jobs.Running)
+	for want, c := range map[string]struct {
+		paused bool
+		runs   []storage.RunInterval
+	}{
+		"–": {}, "paused": {paused: true}, "waiting": {true, []storage.RunInterval{waiting}},
+		"running": {true, []storage.RunInterval{waiting, running}},
+		"1 of 1":  {true, []storage.RunInterval{ranAt(noon, jobs.Succeeded)}},
+	} {
+		row := newJobRow(storage.JobState{Job: "load", Paused: c.paused}, c.runs, g)
+		if got := row.Summary(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 // TestGridCountsAtMost divides the runs that a page counts among its cells.
 func TestGridCountsAtMost(t *testing.T) {
 	g := gridAt(t, "span=30d")

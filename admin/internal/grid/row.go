@@ -15,6 +15,8 @@ import (
 type JobRow struct {
 	Job   string `json:"job"`
 	Group string `json:"group,omitempty"`
+	// Paused says that a pause covers the job now.
+	Paused bool `json:"paused,omitempty"`
 	// KnownFrom is the beginning of the first column with runs by their scheduled times. It is
 	// later than the beginning of the grid for a job with very many runs. Cells before it count the
 	// runs that were created within their columns.
@@ -33,8 +35,9 @@ type Slot struct {
 
 // newJobRow puts the runs of a job into the columns of the grid.
 func newJobRow(job storage.JobState, runs []storage.RunInterval, g *Grid) JobRow {
-	row := JobRow{Job: job.Job, Group: job.Group, KnownFrom: knownFrom(runs, g),
-		Cells: []*Cell{}, columns: g.columns(), heading: g.span.heading}
+	row := JobRow{Job: job.Job, Group: job.Group, Paused: job.Paused,
+		KnownFrom: knownFrom(runs, g), Cells: []*Cell{}, columns: g.columns(),
+		heading: g.span.heading}
 	byColumn := make(map[time.Time]*Cell)
 	for _, run := range runs {
 		at := run.ScheduledAt.UTC().Truncate(g.span.Column)
@@ -152,8 +155,8 @@ func (r JobRow) SlotElements() template.HTML {
 	return template.HTML(b.String())
 }
 
-// Summary returns how many of the ended runs succeeded, or what the job does now. It returns a dash
-// if not all runs are counted.
+// Summary returns how many of the ended runs succeeded, or else the state of the job. It returns a
+// dash if not all runs are counted.
 func (r JobRow) Summary() string {
 	counts := make(map[jobs.State]int)
 	ended := 0
@@ -174,6 +177,8 @@ func (r JobRow) Summary() string {
 		return "running"
 	case counts[jobs.Waiting] > 0:
 		return "waiting"
+	case r.Paused:
+		return "paused"
 	}
 	return "–"
 }
