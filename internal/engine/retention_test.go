@@ -157,7 +157,8 @@ func TestRunsOfTriggersArePrunedInTheSameRound(t *testing.T) {
 		stop := c.start(o)
 		time.Sleep(3*time.Minute - time.Second)
 		stop()
-		if want := []bool{false, false, false, true, true, false}; !slices.Equal(store.kinds, want) {
+		if want := []bool{false, false, false, true, true, false}; !slices.Equal(store.kinds,
+			want) {
 			t.Errorf("got requests for runs of triggers %v, want %v", store.kinds, want)
 		}
 	})

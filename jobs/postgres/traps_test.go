@@ -242,9 +242,9 @@ func TestFinishAndSweepDoNotDeadlock(t *testing.T) {
 	}
 }
 
-// eachJoin runs the test with the usual plans, with nested loops, which join each row as soon as they
-// have read it, and with the costs of tables in memory. A rule on the order of locks must not depend
-// on the plan.
+// eachJoin runs the test with the usual plans, with nested loops, which join each row as soon as
+// they have read it, and with the costs of tables in memory. A rule on the order of locks must not
+// depend on the plan.
 func eachJoin(t *testing.T, test func(t *testing.T, s *harness)) {
 	for name, settings := range map[string][]string{"usual": nil,
 		"nested loops": {"enable_hashjoin = off", "enable_mergejoin = off"},

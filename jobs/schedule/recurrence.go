@@ -194,8 +194,8 @@ func (p *recurrenceParser) window(step time.Duration, zone *time.Location) rule 
 			return "", fmt.Errorf("found %s, expected whole seconds, at least 1s", step)
 		}
 		if most := time.Duration(length) * time.Second; step > most {
-			return "", fmt.Errorf("found %s, expected at most the window's %s", durations.Short(step),
-				durations.Short(most))
+			return "", fmt.Errorf("found %s, expected at most the window's %s",
+				durations.Short(step), durations.Short(most))
 		}
 		return durations.Short(step), nil
 	})

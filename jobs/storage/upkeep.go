@@ -113,8 +113,8 @@ type PruneRequest struct {
 	After     *RunCursor // end of the previous batch; nil for the first
 }
 
-// PruneRequests returns the first requests for the history that is older than keep, and for the runs
-// of triggers that are older than keepTriggered if it is not 0. Their batches have the limit.
+// PruneRequests returns the first requests for the history that is older than keep, and for the
+// runs of triggers that are older than keepTriggered if it is not 0. Their batches have the limit.
 func PruneRequests(keep, keepTriggered time.Duration, limit int) []PruneRequest {
 	requests := []PruneRequest{{Keep: keep, Limit: limit}}
 	if keepTriggered > 0 {

@@ -137,7 +137,8 @@ func TestGridOfJobsWithFailures(t *testing.T) {
 		}
 		if f := store.asked[0]; !slices.Equal(f.States, want) || f.Most != MaxEnded ||
 			!f.From.Equal(g.From) || !f.Until.Equal(g.Until) {
-			t.Errorf("%s: asked for %+v, want the states %v in the time of the grid", query, f, want)
+			t.Errorf("%s: asked for %+v, want the states %v in the time of the grid", query, f,
+				want)
 		}
 	}
 }

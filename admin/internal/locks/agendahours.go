@@ -23,9 +23,11 @@ type AgendaHour struct {
 	From    time.Time `json:"from"`
 	Until   time.Time `json:"until"`
 	Firings int       `json:"firings"` // without those of paused jobs
-	Waits   int       `json:"waits"`   // of them, firings that are expected to wait or to be skipped
-	Skips   int       `json:"skips"`   // of them, firings that are expected to be skipped
-	Paused  int       `json:"paused_firings"`
+	// Waits counts the firings that are expected to wait for another job, or to be skipped because
+	// of it.
+	Waits  int `json:"waits"`
+	Skips  int `json:"skips"` // of them, firings that are expected to be skipped
+	Paused int `json:"paused_firings"`
 	// Long are the jobs with runs of at least five minutes that are expected to start in this hour,
 	// the longest first, at most three. The first hour also has the jobs that run already.
 	Long     []LongRuns `json:"long_runs"`
