@@ -266,6 +266,70 @@ func TestLocksKeepTheirPlaces(t *testing.T) {
 	}
 }
 
+// TestFullListsKeepTheirHeight takes many locks while one is shown as free. The list of locks must
+// keep its height, and a new entry must take the place of the free one.
+func TestFullListsKeepTheirHeight(t *testing.T) {
+	t.Parallel()
+	window := tab(t)
+	site := changingSite(t, window, contention())
+	visit(t, window, screens()[0], site.url+"/locks")
+	evaluate[bool](t, window, `(() => {
+		window.panel = document.querySelector("[data-key=kind-table]");
+		window.list = panel.querySelector(".taken-list");
+		window.height = panel.getBoundingClientRect().height;
+		window.free = () => list.querySelector(":scope > [data-left]");
+		return true;
+	})()`)
+	site.change(func() {
+		site.locks = slices.DeleteFunc(slices.Clone(site.locks), func(l storage.LockView) bool {
+			return l.Resource == table("events")
+		})
+	})
+	until(t, window, `free() !== null`)
+	before := evaluate[int](t, window, `list.children.length`)
+	const more = 20
+	site.change(func() {
+		for i := range more {
+			site.locks = append(site.locks, lock(fmt.Sprintf("facts_%02d", i),
+				running(700+i, "merge-events", "replica-2", time.Minute), time.Minute))
+		}
+	})
+	until(t, window, fmt.Sprintf(`list.children.length >= %d`, before+more-1))
+	for what, is := range map[string]string{
+		"the panel has the height of before":        `panel.getBoundingClientRect().height === height`,
+		"a new entry has the place of the free one": `free() === null`,
+		"the rest is scrolled":                      `list.parentNode.scrollHeight > list.parentNode.clientHeight`,
+	} {
+		if !evaluate[bool](t, window, is) {
+			t.Errorf("after %d more locks, not so: %s", more, what)
+		}
+	}
+}
+
+// TestRowsOfPositionsHaveOneHeight looks at the last runs of the overview. Their rows must have one
+// height, whatever the names and reasons of their runs are.
+func TestRowsOfPositionsHaveOneHeight(t *testing.T) {
+	t.Parallel()
+	o := contention()
+	h := o.Store.(*history)
+	for i := range h.runs {
+		if r := &h.runs[i]; i%3 == 0 && r.State.Final() {
+			r.Job, r.Replica = strings.Repeat("a-long-name-", 12), strings.Repeat("replica-", 12)
+			r.Error = strings.Repeat("an error of many words ", 20)
+		}
+	}
+	window := tab(t)
+	site := siteIn(t, window, newServer(t, o).Handler())
+	for _, screen := range screens() {
+		visit(t, window, screen, site+"/")
+		heights := evaluate[[]float64](t, window, `[...new Set([...document.querySelectorAll(
+			".fixed tbody tr")].map((e) => e.getBoundingClientRect().height))]`)
+		if len(heights) != 1 {
+			t.Errorf("%s: the rows have the heights %v, want one", screen.Name, heights)
+		}
+	}
+}
+
 // timelineNames returns the resources of a page of the timeline with the heights of their lanes,
 // and the lanes that its updates keep.
 func timelineNames(t *testing.T, handler http.Handler, path string) (names []string,

@@ -86,6 +86,9 @@ func (n *ResourceNode) Taken() (nodes []*ResourceNode) {
 	return nodes
 }
 
+// Room returns for how many held resources the page of a kind reserves room.
+func (n *ResourceNode) Room() int { return min(max(n.Resources, 1), 3) }
+
 // Busy returns the children that the page shows as entries: those that are held, waited for, or
 // have children.
 func (n *ResourceNode) Busy() []*ResourceNode { return n.split(false) }

@@ -19,10 +19,11 @@ type runList struct {
 	One  bool               // all runs have the same job
 	Can  permission.Allowed // actions to which each run has links
 	Pick bool               // each run has a box to select it
-	// Brief lists have no column for the wait of each run.
-	Brief bool
 	// Slots is the data-slots of the rows: "keep" if rows that no longer match stay in sight.
 	Slots string
+	// Positions says that each row is a position, such as that of the last run, and shows one run
+	// after the other.
+	Positions bool
 }
 
 // Links reports whether runs may have links to actions.
@@ -40,15 +41,15 @@ func (l runList) Picked(pick bool) runList {
 	return l
 }
 
-// Short returns the list as a brief one.
-func (l runList) Short() runList {
-	l.Brief = true
-	return l
-}
-
 // Kept returns the list with rows that keep their places, also when they no longer match.
 func (l runList) Kept() runList {
 	l.Slots = "keep"
+	return l
+}
+
+// AsPositions returns the list with rows that are positions and have a constant height.
+func (l runList) AsPositions() runList {
+	l.Positions = true
 	return l
 }
 

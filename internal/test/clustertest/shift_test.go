@@ -60,11 +60,12 @@ func (p watchedPage) String() string {
 // watchedPages returns the pages that TestPagesDoNotShift watches.
 func watchedPages(run string) []watchedPage {
 	pages := []watchedPage{{path: "/"}, {path: "/locks"}, {path: "/runs"}, {path: "/runs/" + run},
-		{path: "/locks/timeline"}}
+		{path: "/locks/timeline"}, {path: "/backfills"}, {"/", true}, {"/locks", true}}
 	for _, path := range []string{"/jobs", "/jobs/shared-0", "/grid", "/replicas", "/audit"} {
 		pages = soak.Pick(pages, append(pages, watchedPage{path: path}))
 	}
-	for _, path := range []string{"/runs", "/locks/timeline", "/audit"} {
+	for _, path := range []string{"/runs", "/locks/timeline", "/backfills", "/jobs",
+		"/jobs/shared-0", "/grid", "/replicas", "/audit"} {
 		pages = soak.Pick(pages, append(pages, watchedPage{path, true}))
 	}
 	return pages
@@ -72,8 +73,8 @@ func watchedPages(run string) []watchedPage {
 
 // TestPagesDoNotShift opens the live pages of a replica whose jobs fire nine times a second, in
 // narrow and wide windows, and checks that updates keep their elements and do not move them. Runs
-// are triggered and backfills begin meanwhile. A soak watches more pages, for a minute, and also
-// pages that are scrolled to their middle.
+// are triggered and backfills begin meanwhile. Some pages are scrolled to their middle. A soak
+// watches more pages, for a minute.
 func TestPagesDoNotShift(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -89,6 +90,8 @@ func checkShifts(t *testing.T, screen browsertest.Screen) {
 	const command = "  - {name: %s, handler: command, params: {command: [%s]}%s}\n"
 	table := fmt.Sprintf(command, "talk", `sh, -c, "while date; do sleep 0.4; done"`, "") +
 		fmt.Sprintf(command, "fail", `"false"`, ", schedule: {every: 1s}") +
+		fmt.Sprintf(command, "fail-with-a-name-that-fills-more-than-one-line-of-a-phone",
+			`"false"`, ", schedule: {every: 2s}") +
 		fmt.Sprintf(command, "past", `sleep, "0.3"`, ", schedule: {every: 1h}") +
 		fmt.Sprintf(command, "poked", `"true"`, ", overlap: allow")
 	for i := range 4 {

@@ -441,7 +441,8 @@
   };
   // In a list with data-slots, entries keep their places while the page is open. An entry that left
   // the list keeps its place, too: until a new entry takes it, or no entry is below it. In a list
-  // with data-slots="keep" it stays in sight, marked by the stylesheet.
+  // with data-slots="keep" it stays in sight, marked by the stylesheet. There, new entries take its
+  // place only if the list is long or the box with data-scrolls around it has no more room.
   const patchSlots = (node, fresh) => {
     const keeps = fresh.dataset.slots === "keep";
     const had = new Map([...node.children].map((child) => [keyOf(child), child]));
@@ -449,15 +450,19 @@
     const wanted = new Set(entries.map(keyOf));
     for (const [key, child] of had) if (!wanted.has(key)) leave(child);
     const left = [...node.children].filter((child) => "left" in child.dataset);
+    const box = node.closest("[data-scrolls]");
+    const isFull = () => node.children.length > maxKept || (box && box.scrollHeight > box.clientHeight + 1);
     for (const entry of entries) {
       const have = had.get(keyOf(entry));
-      const free = have || (keeps && node.children.length < maxKept) ? undefined : left.shift();
-      if (have) patch(have, entry);
-      else if (free) {
-        free.replaceWith(entry);
-        heirs.set(free, entry);
+      if (have) {
+        patch(have, entry);
+        continue;
       }
-      else node.append(entry);
+      node.append(entry);
+      const free = keeps && !isFull() ? undefined : left.shift();
+      if (!free) continue;
+      free.replaceWith(entry);
+      heirs.set(free, entry);
     }
     while (!keeps && node.lastElementChild && "left" in node.lastElementChild.dataset) node.lastElementChild.remove();
   };
@@ -477,10 +482,9 @@
   const heights = () => [...document.querySelectorAll("#live :is(" + regions + ")")].map((e) => [e, heightOf(e)]);
   const steadily = (update) => {
     const before = heights();
-    // A region with data-steady does not become higher either: its list is scrolled.
-    const boxes = [...document.querySelectorAll("#live [data-steady]")].map((e) => [e, heightOf(e)]);
+    // These regions do not become higher either: their lists are scrolled.
+    for (const e of document.querySelectorAll("#live :is([data-steady], .six, .roomy)")) e.style.maxHeight = heightOf(e) + "px";
     update();
-    for (const [e, height] of boxes) if (e.isConnected && heightOf(e) > height) e.style.maxHeight = height + "px";
     const lower = before.map(([e, height]) => [e.isConnected ? e : heirs.get(e), height]).filter(([e, height]) => e && height > heightOf(e));
     for (const [e, height] of lower) e.style[getComputedStyle(e).display === "table-row" ? "height" : "minHeight"] = height + "px";
   };
