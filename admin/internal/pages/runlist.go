@@ -21,9 +21,9 @@ type runList struct {
 	Pick bool               // each run has a box to select it
 	// Slots is the data-slots of the rows: "keep" if rows that no longer match stay in sight.
 	Slots string
-	// Positions says that each row is a position, such as that of the last run, and shows one run
-	// after the other.
-	Positions bool
+	// Fixed says that each row is a position, such as that of the last run, and has a constant
+	// height.
+	Fixed bool
 }
 
 // Links reports whether runs may have links to actions.
@@ -49,7 +49,7 @@ func (l runList) Kept() runList {
 
 // AsPositions returns the list with rows that are positions and have a constant height.
 func (l runList) AsPositions() runList {
-	l.Positions = true
+	l.Fixed = true
 	return l
 }
 

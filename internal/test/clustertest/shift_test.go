@@ -18,7 +18,6 @@ import (
 const (
 	maxShift = 0.05 // in total, in the unit of the layout-shift entries of browsers
 	updates  = 6    // of each page, at least; there is at most one a second
-	atOnce   = 5    // pages, so that a busy machine has time for their updates
 )
 
 // watchShifts makes a page add up its layout shifts and count its updates. Browsers compare only
@@ -56,6 +55,10 @@ func (p watchedPage) String() string {
 	}
 	return p.path
 }
+
+// atOnce is the number of pages that are open at the same time. There are few, so that a busy
+// machine has time for their updates. A soak has more, because a cluster ends after clusterLimit.
+func atOnce() int { return soak.Pick(5, 7) }
 
 // watchedPages returns the pages that TestPagesDoNotShift watches.
 func watchedPages(run string) []watchedPage {
@@ -118,7 +121,7 @@ func checkShifts(t *testing.T, screen browsertest.Screen) {
 			t.Error(err)
 		}
 	})
-	for some := range slices.Chunk(watchedPages(talk.ID), atOnce) {
+	for some := range slices.Chunk(watchedPages(talk.ID), atOnce()) {
 		var tabs []context.Context
 		for _, page := range some {
 			tab := browser.Tab(t, "responded with a status of 503") // while the machine is busy
