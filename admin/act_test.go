@@ -74,6 +74,8 @@ func TestActionsAreAuditedWithTheirActor(t *testing.T) {
 			"replica replica-1"},
 		{"/api/v1/replicas/" + session + "/undrain", `{"reason": "night"}`, "undrain",
 			"replica replica-1"},
+		{"/api/v1/replicas/" + session + "/remove", `{"reason": "night"}`, "remove_replica",
+			"replica replica-1"},
 		{"/api/v1/jobs", `{"reason": "night", "job": {"name": "added", "handler": "work"}}`,
 			"put_job", "job added"},
 		{"/api/v1/jobs",

@@ -32,7 +32,7 @@ func auditOrders() []string { return []string{"newest", "oldest"} }
 // AuditActions returns the names of all actions and events in the audit log.
 func AuditActions() []string {
 	return append([]string{"pause", "resume", "trigger", "cancel", "release", "drain", "undrain",
-		"put_job", "remove_job", "deliver_again", "backfill", "cancel_backfill"},
+		"remove_replica", "put_job", "remove_job", "deliver_again", "backfill", "cancel_backfill"},
 		storage.AuditEvents()...)
 }
 

@@ -226,6 +226,18 @@ func (c *control) Drain(_ context.Context, a storage.Action, session uuid.UUID, 
 	return storage.ErrNotFound
 }
 
+func (c *control) RemoveReplica(_ context.Context, a storage.Action, session uuid.UUID) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.history.replicas {
+		if r.Session == session {
+			_, err := c.record(a, "remove_replica", "replica "+r.Name)
+			return err
+		}
+	}
+	return storage.ErrNotFound
+}
+
 func (c *control) PutSpec(_ context.Context, a storage.Action, s storage.Spec,
 	checks ...storage.SpecCheck) (storage.Spec, error) {
 	c.mu.Lock()

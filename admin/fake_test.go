@@ -706,6 +706,25 @@ func done(n int, job, replica string, since, duration time.Duration,
 	}
 }
 
+// heartbeats returns what a replica saw of a session in the last 10 minutes. Some heartbeats of the
+// second replica were late.
+func (h *history) heartbeats(session uuid.UUID) (seen []storage.HeartbeatView) {
+	for _, r := range h.replicas {
+		for ago := 10 * time.Minute; r.Session == session && ago > 0; ago -= 5 * time.Second {
+			v := storage.HeartbeatView{At: h.now.Add(-ago)}
+			age := 2 * time.Second
+			if r.Name == "replica-2" && ago > 4*time.Minute && ago < 5*time.Minute {
+				age = 9 * time.Second
+			}
+			v.LastHeartbeat = v.At.Add(-age)
+			if v.ExpiresAt = v.LastHeartbeat.Add(15 * time.Second); v.At.Before(r.ExpiresAt) {
+				seen = append(seen, v)
+			}
+		}
+	}
+	return seen
+}
+
 func liveReplica(n int, name string, heartbeat time.Duration, running int) storage.ReplicaView {
 	return storage.ReplicaView{
 		Session: id(9000 + n), Name: name, Version: "0.2.0", StartedAt: ago(26 * time.Hour),

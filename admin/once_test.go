@@ -72,7 +72,7 @@ func clickTwice(t *testing.T, first, second storage.Store) {
 		}
 		return string(encoded)
 	}
-	drain := "/replicas/" + session.String()
+	drain, lost := "/replicas/"+session.String(), "/replicas/"+lostReplica(t, first).String()
 	for _, click := range []struct {
 		path, action string
 		form         url.Values
@@ -94,6 +94,7 @@ func clickTwice(t *testing.T, first, second storage.Store) {
 		{"/resume", "resume", sent()},
 		{drain + "/drain", "drain", sent()},
 		{drain + "/undrain", "undrain", sent()},
+		{lost + "/remove", "remove_replica", sent()},
 		{"/add", "put_job", sent("job", job(1))},
 		{"/jobs/added/change", "put_job", sent("job", job(2), "version", "1")},
 		{"/jobs/added/remove", "remove_job", sent("version", "2")},
@@ -153,6 +154,23 @@ func addRuns(t *testing.T, store storage.Store) (session, running, waiting uuid.
 	}
 	now := time.Now().UTC().Truncate(time.Second)
 	return session, start(now.Add(-time.Minute)), start(now)
+}
+
+// lostReplica adds a replica whose session expires and is swept, and returns the session.
+func lostReplica(t *testing.T, store storage.Store) uuid.UUID {
+	t.Helper()
+	lost := storage.Session{ID: uuid.New(), Replica: "replica-9", TTL: time.Hour}
+	next := storage.Session{ID: uuid.New(), Replica: "replica-9", TTL: time.Hour,
+		ReplaceEarlier: true} // which expires the first
+	for _, session := range []storage.Session{lost, next} {
+		if err := store.Open(t.Context(), session); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := store.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return lost.ID
 }
 
 // realServer serves the pages of one replica with a real store.

@@ -139,7 +139,7 @@ func describedOperations() map[string]operation {
 				text("after", "The page after this, as a Link header names it."),
 			}},
 		"GET /api/v1/locks/timeline": {summary: "Runs, waits and skips of each resource, newest " +
-			"first, and restarts of memcached.", answer: reflect.TypeFor[locks.Timeline](),
+			"first, losses of replicas, and restarts of memcached.", answer: reflect.TypeFor[locks.Timeline](),
 			lists: true,
 			query: append(stretch("1h"), text("resource", "This resource and its descendants."),
 				parameter{"skip", "The number of resources to skip.",
@@ -352,6 +352,8 @@ func describedOperations() map[string]operation {
 			reflect.TypeFor[drained]()),
 		"POST /api/v1/replicas/{session}/undrain": action("Ends the drain of a replica.",
 			reflect.TypeFor[drained]()),
+		"POST /api/v1/replicas/{session}/remove": action("Removes a lost replica from the lists "+
+			"of replicas and from the status.", reflect.TypeFor[removedReplica]()),
 		"POST /api/v1/webhooks/{id}/again": action("Repeats a failed delivery.",
 			reflect.TypeFor[storage.Undelivered]()),
 		"POST /api/v1/locks/release": {summary: "Releases a lock by force. The holder can commit " +

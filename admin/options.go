@@ -91,6 +91,9 @@ type Options struct {
 	Events storage.AuditWriter
 	// Restarts of memcached, for the timeline; may be nil.
 	Restarts storage.Restarts
+	// Heartbeats returns the heartbeats of a session that this replica saw in the last 10 minutes,
+	// oldest first. Nil: they are not shown.
+	Heartbeats func(session uuid.UUID) []storage.HeartbeatView
 
 	Store     storage.History
 	StoreName string // for people, such as PostgreSQL; "" means "The store"

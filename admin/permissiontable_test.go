@@ -92,6 +92,8 @@ func expectedNeeds() map[string]expectedNeed {
 		"POST /replicas/{session}/drain":           {"drain", "everything"},
 		"GET /replicas/{session}/undrain":          {"drain", "everything"},
 		"POST /replicas/{session}/undrain":         {"drain", "everything"},
+		"GET /replicas/{session}/remove":           {"drain", "everything"},
+		"POST /replicas/{session}/remove":          {"drain", "everything"},
 		"GET /api/v1/overview":                     {"view", "everything"},
 		"GET /api/v1/status":                       {"view", "everything"},
 		"GET /api/v1/locks":                        {"view", "everything"},
@@ -136,6 +138,7 @@ func expectedNeeds() map[string]expectedNeed {
 		"POST /api/v1/locks/release":               {"release", "something"},
 		"POST /api/v1/replicas/{session}/drain":    {"drain", "everything"},
 		"POST /api/v1/replicas/{session}/undrain":  {"drain", "everything"},
+		"POST /api/v1/replicas/{session}/remove":   {"drain", "everything"},
 	}
 }
 

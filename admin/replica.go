@@ -67,6 +67,7 @@ func optionsOf(p page.Parts) Options {
 	o.LoginAttempts, o.SignOuts, o.Events = p.LoginAttempts, p.SignOuts, p.Events
 	o.Restarts, o.Advisory, o.Reload = p.Restarts, p.Advisory, p.Reload
 
+	o.Heartbeats = p.Heartbeats
 	o.Upcoming, o.ScheduledTimes, o.LongestWait = p.Upcoming, p.ScheduledTimes, p.LongestWait
 	o.WaitEnd, o.Table, o.Explain = p.WaitEnd, p.Table, p.Explain
 	o.Metrics, o.Trace = p.Metrics, p.Trace

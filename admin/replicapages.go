@@ -3,7 +3,11 @@ package admin
 import (
 	"context"
 	"net/http"
+	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/charts"
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
@@ -49,6 +53,7 @@ func (s clusterPages) replicasPage(w http.ResponseWriter, r *http.Request) {
 		},
 		Complete: func(v *replicasView, f *pages.Frame) {
 			v.Memcached, v.ServedBy = s.Local.Memcached(), f.ServedBy
+			v.now, v.heartbeats = f.Now, s.options.Heartbeats
 		},
 	})
 }
@@ -60,6 +65,21 @@ type replicasView struct {
 	Databases []Database
 	Memcached *MemcachedView
 	ServedBy  cluster.ServedBy
+
+	now        time.Time
+	heartbeats func(session uuid.UUID) []storage.HeartbeatView // may be nil
+}
+
+// HasHeartbeats reports whether this replica remembers heartbeats.
+func (v *replicasView) HasHeartbeats() bool { return v.heartbeats != nil }
+
+// Heartbeats returns the picture of the last heartbeats of a replica.
+func (v *replicasView) Heartbeats(r Replica) charts.HeartbeatStrip {
+	var lostAt time.Time
+	if r.Lost() {
+		lostAt = r.ExpiresAt
+	}
+	return charts.NewHeartbeatStrip(v.now, v.heartbeats(r.Session), lostAt)
 }
 
 // DriftShown returns the jobs with drift that the page lists.

@@ -121,6 +121,10 @@ func (s *Server) routes() []route {
 		{"POST", "/replicas/{session}/drain", may(permission.Drain, nil), cluster.drainPage},
 		{"GET", "/replicas/{session}/undrain", may(permission.Drain, nil), cluster.undrainPage},
 		{"POST", "/replicas/{session}/undrain", may(permission.Drain, nil), cluster.undrainPage},
+		{"GET", "/replicas/{session}/remove", may(permission.Drain, nil),
+			cluster.removeReplicaPage},
+		{"POST", "/replicas/{session}/remove", may(permission.Drain, nil),
+			cluster.removeReplicaPage},
 		{"GET", "/api/v1/overview", may(permission.View, nil), cluster.overviewJSON},
 		{"GET", "/api/v1/status", may(permission.View, nil), cluster.statusJSON},
 		{"GET", "/api/v1/databases", may(permission.View, nil), cluster.databasesJSON},
@@ -171,6 +175,8 @@ func (s *Server) routes() []route {
 		{"POST", "/api/v1/replicas/{session}/drain", may(permission.Drain, nil), cluster.drainJSON},
 		{"POST", "/api/v1/replicas/{session}/undrain", may(permission.Drain, nil),
 			cluster.undrainJSON},
+		{"POST", "/api/v1/replicas/{session}/remove", may(permission.Drain, nil),
+			cluster.removeReplicaJSON},
 	}
 }
 

@@ -42,7 +42,7 @@ func options(h *history) Options {
 	}
 	return Options{
 		Operations:     operations.New(operations.Options{Control: auditOf{history: h}}),
-		ScheduledTimes: h.scheduledTimes, Progress: h,
+		ScheduledTimes: h.scheduledTimes, Progress: h, Heartbeats: h.heartbeats,
 		Listen: "127.0.0.1:0", Store: h, Restarts: h, StoreName: "PostgreSQL", Replica: "replica-1",
 		Version:  "0.2.0",
 		Advisory: &advisory{holders: holders(h.locks)}, Log: zerolog.Nop(),

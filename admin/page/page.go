@@ -97,6 +97,10 @@ type Parts struct {
 	// mistakes. Nil: the replica has no file.
 	Reload func(ctx context.Context, by storage.Action) (Reloaded, error)
 
+	// Heartbeats returns the heartbeats of a session that the replica saw in the last 10 minutes,
+	// oldest first.
+	Heartbeats func(session uuid.UUID) []storage.HeartbeatView
+
 	// Upcoming returns the next firing after start of each job, the soonest first, at most n.
 	Upcoming func(start time.Time, n int) []ScheduledFiring
 	// ScheduledTimes returns the next scheduled times after start of a job, at most n.

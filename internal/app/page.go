@@ -56,6 +56,7 @@ func (r *Replica) pageParts(config *configs.Config) page.Parts {
 		parts.Reload = r.reloadBy
 	}
 
+	parts.Heartbeats = r.scheduler.Heartbeats
 	parts.Upcoming, parts.ScheduledTimes = r.upcoming, r.scheduler.ScheduledTimes
 	parts.LongestWait, parts.WaitEnd = r.scheduler.LongestWait, r.scheduler.WaitEnd
 	parts.Table = r.scheduler.Table()

@@ -60,6 +60,7 @@ type control interface {
 	Cancel(ctx context.Context, reason string, run uuid.UUID) (storage.Record, error)
 	Release(ctx context.Context, reason string, r storage.ReleaseRequest) (admin.Released, error)
 	Drain(ctx context.Context, reason string, session uuid.UUID, drain bool) error
+	RemoveReplica(ctx context.Context, reason string, session uuid.UUID) error
 	// PutJob adds the job of a text in YAML or JSON. With replace, it changes an added job.
 	PutJob(ctx context.Context, reason string, text []byte, replace bool) (storage.Spec, error)
 	RemoveJob(ctx context.Context, reason, name string) error

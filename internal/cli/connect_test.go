@@ -260,6 +260,7 @@ func TestActionsAtAServer(t *testing.T) {
 		{"backfill", "weekly", "--from", "2026-03-02T00:00:00Z", "--to", "2026-03-01T00:00:00Z"},
 		{"backfills", "cancel", unknown}, {"backfills", "cancel", "x"},
 		{"drain", "web-1"}, {"undrain", "web-1"}, {"drain", "web-7"},
+		{"replicas", "remove", "web-7"},
 	})
 	if succeeded < 15 || failed < 18 {
 		t.Errorf("%d commands succeeded and %d failed, want at least 15 and 18", succeeded, failed)

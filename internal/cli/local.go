@@ -143,6 +143,11 @@ func (l *local) Drain(ctx context.Context, reason string, session uuid.UUID, dra
 	return l.ops.Drain(ctx, actionOf(reason), session, drain)
 }
 
+// RemoveReplica implements control.
+func (l *local) RemoveReplica(ctx context.Context, reason string, session uuid.UUID) error {
+	return l.ops.RemoveReplica(ctx, actionOf(reason), session)
+}
+
 // PutJob implements control.
 func (l *local) PutJob(ctx context.Context, reason string, text []byte,
 	replace bool) (storage.Spec, error) {

@@ -108,6 +108,17 @@ func liveReplicasIn(draining bool) namesIn {
 	}
 }
 
+// lostReplicasIn returns the names of the lost replicas.
+func lostReplicasIn(ctx context.Context, in cluster) (names []string, err error) {
+	list, err := in.Replicas(ctx)
+	for _, r := range list {
+		if r.EndedAt != nil && r.Lost() && !slices.Contains(names, r.Name) {
+			names = append(names, r.Name)
+		}
+	}
+	return names, err
+}
+
 // lockedIn returns the names of the locked resources.
 func lockedIn(ctx context.Context, in cluster) ([]string, error) {
 	list, err := in.Locks(ctx)

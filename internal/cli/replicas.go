@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/admin"
@@ -11,7 +13,7 @@ import (
 
 // replicasCommand returns the command "replicas".
 func (c *commandLine) replicasCommand() *cobra.Command {
-	return remotely(&cobra.Command{
+	cmd := remotely(&cobra.Command{
 		Use: "replicas", Short: "List live replicas and those that ended in the last hour",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -24,6 +26,55 @@ func (c *commandLine) replicasCommand() *cobra.Command {
 			})
 		},
 	})
+	cmd.AddCommand(c.removeReplicaCommand())
+	return cmd
+}
+
+// removedReplica is the result of the removal of a lost replica from the list.
+type removedReplica struct {
+	Replica string    `json:"replica"`
+	Session uuid.UUID `json:"session"`
+}
+
+// removeReplicaCommand returns the command "replicas remove".
+func (c *commandLine) removeReplicaCommand() *cobra.Command {
+	return c.completes(c.actionCommand(&cobra.Command{
+		Use:   "remove REPLICA",
+		Short: "Remove a lost replica from the list and the status",
+		Long: `Remove a lost replica from the list of replicas and from the status. REPLICA is its
+name or the id of its session. Its runs stay in the history. If the replica starts
+again, it is listed again.`,
+		Example: `  scheduler replicas remove web-2 --reason "scaled down"`,
+		Args:    cobra.ExactArgs(1),
+	}, func(ctx context.Context, a *actionLine, args []string) error {
+		return a.withCluster(ctx, func(in cluster) error {
+			lost, err := lostSession(ctx, in, args[0])
+			if err != nil {
+				return err
+			}
+			if err := in.RemoveReplica(ctx, a.reason, lost.Session); err != nil {
+				return err
+			}
+			return a.print(removedReplica{lost.Name, lost.Session}, "REPLICA\tSESSION",
+				[][]string{{lost.Name, lost.Session.String()}})
+		})
+	}), lostReplicasIn)
+}
+
+// lostSession returns a lost session of a replica. Name is the name of the replica or the id of a
+// session.
+func lostSession(ctx context.Context, in cluster, name string) (admin.Replica, error) {
+	all, err := in.Replicas(ctx)
+	if err != nil {
+		return admin.Replica{}, err
+	}
+	for _, r := range all {
+		if r.EndedAt != nil && r.Lost() && (r.Name == name || r.Session.String() == name) {
+			return r, nil
+		}
+	}
+	return admin.Replica{}, fmt.Errorf("replica %q: no lost replica has this name or session id%s",
+		name, hintIn(ctx, in, name, lostReplicasIn))
 }
 
 // replicaHeader is the header of a table of replicas.

@@ -46,7 +46,7 @@ func New(o Options) (*Scheduler, error) {
 		keepTriggered: o.KeepTriggered, log: log}
 	s.sealer = &sealer{store: o.Store, enabled: o.SealAudit, log: log}
 	s.drift = newDrift(o.Store, o.Replica, o.LockServers, table.hash, clock.now, log)
-	s.drift.compared = s.rank
+	s.drift.compared, s.drift.seen = s.rank, s.heartbeats.note
 	s.upkeep = s.newUpkeep()
 	s.triggers = &triggers{store: o.Store, keeper: s.keeper, adopter: s.upkeep.adopter,
 		stopping: s.stopping}

@@ -50,6 +50,7 @@
 //	misfirepage.go    look for scheduled times that no replica started, page by page
 //	misfire.go        apply the misfire policy to them
 //	drift.go          compare the configurations of live replicas
+//	heartbeatlog.go   remember the heartbeats of all replicas
 //	retention.go      delete old history
 //	sealing.go        seal the audit log
 //

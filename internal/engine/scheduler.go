@@ -42,6 +42,7 @@ type Scheduler struct {
 	triggers     *triggers
 	retention    *retention
 	drift        *drift
+	heartbeats   heartbeatLog
 	sealer       *sealer
 	intervals    *pollIntervals
 	stopping     chan struct{} // closed when Run begins to stop
@@ -196,6 +197,12 @@ func (s *Scheduler) ClockOffset() time.Duration { return s.clock.Offset() }
 // before the first comparison. If there is more than one, replicas look for the same lock on
 // different servers.
 func (s *Scheduler) ServerLists() int { return s.drift.serverLists() }
+
+// Heartbeats returns the heartbeats of a session that this replica saw in the last 10 minutes,
+// oldest first.
+func (s *Scheduler) Heartbeats(session uuid.UUID) []storage.HeartbeatView {
+	return s.heartbeats.of(session)
+}
 
 // CronTables returns how many different cron tables the configurations of the live replicas have; 0
 // before the first comparison.

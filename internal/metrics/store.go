@@ -360,6 +360,12 @@ func (s *store) Drain(ctx context.Context, a storage.Action, session uuid.UUID, 
 	return s.inner.Drain(ctx, a, session, drain)
 }
 
+func (s *store) RemoveReplica(ctx context.Context, a storage.Action,
+	session uuid.UUID) (err error) {
+	defer s.timed("remove_replica", time.Now(), &err)
+	return s.inner.RemoveReplica(ctx, a, session)
+}
+
 func (s *store) SaveOutput(ctx context.Context, outputs []storage.Output) (err error) {
 	defer s.timed("save_output", time.Now(), &err)
 	return s.inner.SaveOutput(ctx, outputs)

@@ -101,6 +101,13 @@ func (c *Client) Drain(ctx context.Context, reason string, session uuid.UUID, dr
 	return err
 }
 
+// RemoveReplica removes a lost replica from the status and from lists of replicas.
+func (c *Client) RemoveReplica(ctx context.Context, reason string, session uuid.UUID) error {
+	_, err := c.ask(ctx, request{path: []string{"replicas", session.String(), "remove"},
+		body: reasoned{reason}}, new(struct{}))
+	return err
+}
+
 // Reload makes the replica that answers read its configuration again.
 func (c *Client) Reload(ctx context.Context, reason string) (admin.Reloaded, error) {
 	return act[admin.Reloaded](ctx, c, request{path: []string{"reload"}, body: reasoned{reason}})

@@ -196,6 +196,20 @@ func (o *Operations) Drain(ctx context.Context, a storage.Action, session uuid.U
 	return of("session "+session.String(), o.options.Control.Drain(ctx, a, session, drain))
 }
 
+// RemoveReplica removes a lost replica from the status and from lists of replicas. The session is
+// one that was lost. If the replica starts again, its new session is listed.
+func (o *Operations) RemoveReplica(ctx context.Context, a storage.Action,
+	session uuid.UUID) error {
+	a, err := o.action(ctx, a)
+	if err != nil {
+		return err
+	}
+	if err := permission.Require(ctx, permission.Drain, everything()); err != nil {
+		return err
+	}
+	return of("session "+session.String(), o.options.Control.RemoveReplica(ctx, a, session))
+}
+
 // Audit returns entries of the audit log, the youngest first unless the filter says otherwise.
 func (o *Operations) Audit(ctx context.Context, f storage.AuditFilter) ([]storage.Audited, error) {
 	return o.options.Control.Audit(ctx, f)

@@ -13,7 +13,7 @@ const (
 	Pause       Permission = "pause"        // pause and resume
 	Cancel      Permission = "cancel"       // cancel runs and backfills of a job
 	Release     Permission = "release"      // release locks by force
-	Drain       Permission = "drain"        // drain replicas
+	Drain       Permission = "drain"        // drain replicas, and remove lost ones
 	EditJobs    Permission = "edit_jobs"    // add, change and remove jobs; read params and specs
 	Reload      Permission = "reload"       // make a replica read its configuration again
 )

@@ -66,7 +66,7 @@ SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.e
 FROM holdfast.sessions s LEFT JOIN (
     SELECT session, count(*) AS runs FROM holdfast.claims WHERE owner IS NULL GROUP BY session) n
     ON n.session = s.id
-WHERE s.ended_at IS NULL OR s.ended_at > clock_timestamp() - $1::interval
+WHERE s.ended_at IS NULL OR s.ended_at > clock_timestamp() - $1::interval AND NOT s.removed
 ORDER BY s.replica, s.started_at, s.id`
 )
 

@@ -53,7 +53,7 @@ SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.e
     s.config_hash, s.draining, s.clock_offset_ms, s.workers, s.busy, s.not_ready,
     s.databases,
     (SELECT count(*) FROM holdfast_claims c WHERE c.session = s.id)
-FROM holdfast_sessions s WHERE s.ended_at IS NULL OR s.ended_at > ?1
+FROM holdfast_sessions s WHERE s.ended_at IS NULL OR s.ended_at > ?1 AND NOT s.removed
 ORDER BY s.replica, s.started_at, s.id`
 )
 

@@ -38,6 +38,10 @@ type Actions interface {
 	// Drain drains a live session, or ends its drain. A draining session starts only further
 	// attempts of its runs. Other replicas may adopt its waiting runs that have not started.
 	Drain(ctx context.Context, action Action, session uuid.UUID, drain bool) error
+	// RemoveReplica removes all lost sessions of a lost session's replica from Replicas. It returns
+	// ErrNotFound for a session that has not ended, that its replica ended itself, or that was
+	// removed before.
+	RemoveReplica(ctx context.Context, action Action, session uuid.UUID) error
 	// PutSpec adds a job, or changes an added one. It returns ErrConflict if s.Version is not the
 	// current one. It calls the checks with the added jobs, sorted by name, and returns the first
 	// error. No other action changes the added jobs meanwhile.

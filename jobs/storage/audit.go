@@ -22,8 +22,8 @@ type Audited struct {
 	// answer
 	RequestID string `json:"request_id,omitempty"`
 	Replica   string `json:"replica,omitempty"`
-	// "pause", "resume", "trigger", "cancel", "release", "drain", "undrain", "put_job",
-	// "remove_job", "deliver_again", "backfill", "cancel_backfill", or an event, such as
+	// "pause", "resume", "trigger", "cancel", "release", "drain", "undrain", "remove_replica",
+	// "put_job", "remove_job", "deliver_again", "backfill", "cancel_backfill", or an event, such as
 	// AuditSignIn
 	Action string `json:"action"`
 	// "job rollup", "run …", "table public/orders", "replica a", "page"

@@ -32,7 +32,8 @@ type History interface {
 	// Firing returns a job with its runs for a scheduled time, or ErrNotFound if there is no such
 	// job.
 	Firing(ctx context.Context, job string, scheduledAt time.Time) (FiringView, error)
-	// Replicas returns the live sessions and those that ended in the last hour, sorted by name.
+	// Replicas returns the live sessions and those that ended in the last hour, sorted by name. It
+	// leaves out removed ones: see Actions.RemoveReplica.
 	Replicas(ctx context.Context) ([]ReplicaView, error)
 	// Drift returns at most limit jobs that differ between the configurations of live replicas,
 	// sorted by name. Of several live sessions of a replica, the youngest counts. Sessions without

@@ -75,6 +75,14 @@ func (v ReplicaStatus) OffsetMilliseconds() *int64 {
 	return &ms
 }
 
+// HeartbeatView is what a replica read of another session at one time. All times are those of the
+// store's clock.
+type HeartbeatView struct {
+	At            time.Time // a moment before it was read
+	LastHeartbeat time.Time
+	ExpiresAt     time.Time
+}
+
 // HeartbeatReply answers a heartbeat.
 type HeartbeatReply struct {
 	Now    time.Time                // the store's clock

@@ -46,6 +46,7 @@ type Chart struct {
 	Lanes       []Lane
 	Ticks       []Tick
 	Restarts    []Line
+	Losses      []Line // of replicas
 	Now         *Percent
 	Height      int
 	Merged      int // runs that are drawn as part of a merged bar
@@ -99,6 +100,7 @@ type Picture struct {
 	// Heights are those of the lanes, in rows. A lane without one is as high as its runs need.
 	Heights  []int
 	Restarts []storage.Restart // of the memcached servers
+	Losses   []Loss
 	// zoom returns the address of a section of the window.
 	Zoom func(from, until time.Time) string
 }
@@ -115,6 +117,9 @@ func New(p Picture) *Chart {
 		lane := d.lane(runs, c.Height, height)
 		c.Lanes = append(c.Lanes, lane)
 		c.Height += laneHeight(lane.Rows)
+	}
+	for _, l := range p.Losses {
+		c.Losses = append(c.Losses, Line{d.x(l.At), l.title()})
 	}
 	for _, r := range p.Restarts {
 		c.Restarts = append(c.Restarts,

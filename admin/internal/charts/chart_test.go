@@ -3,6 +3,7 @@ package charts
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -206,6 +208,37 @@ func TestTicksAreRound(t *testing.T) {
 		if text := strings.Join(got, " "); text != want {
 			t.Errorf("%s: %s, want %s", length, text, want)
 		}
+	}
+}
+
+// TestLossesOfReplicas finds the losses in the runs of lanes. Runs of one sweep are one loss, and a
+// run on two lanes counts once.
+func TestLossesOfReplicas(t *testing.T) {
+	run := func(replica string, reason jobs.Reason, ago time.Duration) storage.RunInterval {
+		end := noon.Add(-ago)
+		return storage.RunInterval{Run: uuid.New(), Job: "j", State: jobs.Lost, Reason: reason,
+			Replica: replica, CreatedAt: end.Add(-time.Minute), StartedAt: &end, FinishedAt: &end}
+	}
+	shared := run("a", reasons.SessionLost, 100*time.Second)
+	lanes := [][]storage.RunInterval{
+		{shared, run("a", reasons.SessionLost, 98*time.Second),
+			run("b", reasons.ClaimLost, 98*time.Second)}, // released by force
+		{shared, run("b", reasons.SessionLost, 500*time.Second),
+			run("a", reasons.SessionLost, 20*time.Second),
+			run("a", reasons.SessionLost, 2*time.Hour)},
+	}
+	want := []Loss{{"b", noon.Add(-500 * time.Second), 1}, {"a", noon.Add(-100 * time.Second), 2},
+		{"a", noon.Add(-20 * time.Second), 1}}
+	from := noon.Add(-1000 * time.Second)
+	losses := LossesOf(lanes, from, noon)
+	if !slices.Equal(losses, want) {
+		t.Errorf("got %+v, want %+v", losses, want)
+	}
+	c := New(Picture{Now: noon, From: from, Until: noon, Lanes: lanes, Losses: losses,
+		Zoom: func(time.Time, time.Time) string { return "" }})
+	if len(c.Losses) != 3 || c.Losses[1].X.String() != "90%" ||
+		!strings.Contains(c.Losses[1].Title, "replica a was lost with 2 runs, recorded 2026-") {
+		t.Errorf("lines are %+v", c.Losses)
 	}
 }
 

@@ -28,8 +28,10 @@ type Timeline struct {
 	// held or waited-for resources first, then those with the longest waits
 	Lanes    []Lane            `json:"resources"`
 	Restarts []storage.Restart `json:"restarts"` // of the memcached servers
-	Cut      []string          `json:"cut"`      // what is left out, in words
-	Known    int               `json:"resources_known"`
+	// replicas that were lost while they ran runs of these resources
+	Losses []charts.Loss `json:"lost_replicas"`
+	Cut    []string      `json:"cut"` // what is left out, in words
+	Known  int           `json:"resources_known"`
 
 	Chart    *charts.Chart      `json:"-"`
 	Links    charts.WindowLinks `json:"-"`
@@ -70,7 +72,7 @@ func ReadTimelineQuery(p param.Set) (q TimelineQuery, err error) {
 func (r *Reader) Timeline(ctx context.Context, now time.Time, q TimelineQuery) (Timeline, error) {
 	w := q.window.At(now)
 	t := Timeline{Now: now, From: w.From, Until: w.Until, Length: w.Until.Sub(w.From),
-		Restarts: []storage.Restart{}, Cut: []string{}}
+		Restarts: []storage.Restart{}, Losses: []charts.Loss{}, Cut: []string{}}
 	all, err := r.lanes(ctx, now, q)
 	if err != nil {
 		return t, err
@@ -80,6 +82,7 @@ func (r *Reader) Timeline(ctx context.Context, now time.Time, q TimelineQuery) (
 	if err := r.fill(ctx, &t); err != nil {
 		return t, err
 	}
+	t.Losses = append(t.Losses, charts.LossesOf(t.runs(), t.From, t.Until)...)
 	if r.Restarts != nil {
 		if t.Restarts, err = r.Restarts.Restarts(ctx, w.From, w.Until); err != nil {
 			return t, fmt.Errorf("restarts: %w", err)
@@ -132,10 +135,17 @@ func (t *Timeline) Draw(p param.Set, q TimelineQuery) {
 			return p.With(path, "from", from.Format(time.RFC3339), "until",
 				until.Format(time.RFC3339), "span", "")
 		}}
-	for i := range t.Lanes {
-		drawn.Lanes = append(drawn.Lanes, t.Lanes[i].Runs)
-	}
+	drawn.Lanes, drawn.Losses = t.runs(), t.Losses
 	t.Chart = charts.New(drawn)
+}
+
+// runs returns the runs of each lane.
+func (t *Timeline) runs() [][]storage.RunInterval {
+	runs := make([][]storage.RunInterval, len(t.Lanes))
+	for i := range t.Lanes {
+		runs[i] = t.Lanes[i].Runs
+	}
+	return runs
 }
 
 // Action returns the address of the form of the window.

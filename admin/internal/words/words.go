@@ -111,7 +111,8 @@ func Action(action string) string {
 	words := map[string]string{
 		"pause": "paused", "resume": "resumed", "trigger": "triggered", "cancel": "cancelled",
 		"release": "released", "drain": "drained",
-		"undrain": "ended the drain of", "put_job": "added or changed", "remove_job": "removed",
+		"undrain": "ended the drain of", "remove_replica": "removed",
+		"put_job": "added or changed", "remove_job": "removed",
 		"deliver_again": "requested another delivery of",
 		"backfill":      "added a backfill of", "cancel_backfill": "cancelled",
 		storage.AuditSignIn: "signed in to the", storage.AuditSignOut: "signed out of the",

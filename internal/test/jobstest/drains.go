@@ -1,12 +1,26 @@
 package jobstest
 
 import (
+	"strings"
+
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
+
+// replicas returns the names of the listed sessions.
+func (c *check) replicas() string {
+	c.Helper()
+	list, err := c.Store.Replicas(c.ctx)
+	c.must(err)
+	var names []string
+	for _, r := range list {
+		names = append(names, r.Name)
+	}
+	return strings.Join(names, " ")
+}
 
 func (c *check) drain(session uuid.UUID, drain bool) {
 	c.Helper()
@@ -99,6 +113,47 @@ var drainRules = []rule{
 		s = c.session("two")
 		c.must(c.Store.End(c.ctx, s))
 		c.refused("an ended session", c.Store.Drain(c.ctx, action, s, true), storage.ErrNotFound)
+		equal(c, "audit entries", len(c.audit(storage.AuditFilter{})), 0)
+	}},
+	{"a removed replica is not listed until it starts again", func(c *check) {
+		var lost [2]uuid.UUID
+		for i := range lost {
+			lost[i] = c.session("lost")
+			c.granted(lost[i], request("a", i+1))
+			c.Expire(lost[i])
+			c.sweep()
+		}
+		other := c.session("other")
+		equal(c, "replicas", c.replicas(), "lost lost other")
+		remove := action
+		remove.Key = "once"
+		for range 2 { // with its key it happens once
+			c.must(c.Store.RemoveReplica(c.ctx, remove, lost[0]))
+		}
+		equal(c, "replicas", c.replicas(), "other")
+		entries := c.audit(storage.AuditFilter{})
+		equal(c, "audit entries", len(entries), 1)
+		equal(c, "audited", entries[0].Action+" of "+entries[0].Target,
+			"remove_replica of replica lost")
+		c.refused("a removed session", c.Store.RemoveReplica(c.ctx, action, lost[1]),
+			storage.ErrNotFound)
+		c.session("lost")
+		equal(c, "replicas", c.replicas(), "lost other")
+		c.granted(other, request("b", 1))
+	}},
+	{"only a lost replica can be removed", func(c *check) {
+		c.refused("an unknown session", c.Store.RemoveReplica(c.ctx, action, uuid.New()),
+			storage.ErrNotFound)
+		s := c.session("one")
+		c.granted(s, request("a", 1))
+		c.refused("a live session", c.Store.RemoveReplica(c.ctx, action, s), storage.ErrNotFound)
+		c.Expire(s)
+		c.refused("a session that was not swept", c.Store.RemoveReplica(c.ctx, action, s),
+			storage.ErrNotFound)
+		s = c.session("two")
+		c.must(c.Store.End(c.ctx, s))
+		c.refused("a session that its replica ended", c.Store.RemoveReplica(c.ctx, action, s),
+			storage.ErrNotFound)
 		equal(c, "audit entries", len(c.audit(storage.AuditFilter{})), 0)
 	}},
 }

@@ -168,7 +168,7 @@ func (s *Store) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 	since := s.now().Add(-storage.SessionsKept)
 	var views []storage.ReplicaView
 	for id, l := range s.sessions {
-		if l.ended != nil && !l.ended.After(since) {
+		if l.ended != nil && (l.removed || !l.ended.After(since)) {
 			continue
 		}
 		views = append(views, storage.ReplicaView{

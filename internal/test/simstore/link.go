@@ -237,6 +237,11 @@ func (l *Link) Drain(ctx context.Context, action storage.Action, session uuid.UU
 	return send(ctx, l, func() error { return l.Store.Drain(ctx, action, session, drain) })
 }
 
+// RemoveReplica implements storage.Actions.
+func (l *Link) RemoveReplica(ctx context.Context, action storage.Action, session uuid.UUID) error {
+	return send(ctx, l, func() error { return l.Store.RemoveReplica(ctx, action, session) })
+}
+
 // AddBackfill implements storage.Actions.
 func (l *Link) AddBackfill(ctx context.Context, action storage.Action,
 	r storage.BackfillRequest) (storage.Backfill, error) {

@@ -132,3 +132,32 @@ func (s *Store) Drain(ctx context.Context, a storage.Action, id uuid.UUID, drain
 	})
 	return err
 }
+
+// lost reports whether the session expired and was swept.
+func (l *session) lost() bool { return l.ended != nil && !l.stopped }
+
+// RemoveReplica implements storage.Actions.
+func (s *Store) RemoveReplica(ctx context.Context, a storage.Action, id uuid.UUID) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	l := s.sessions[id]
+	isLost := l != nil && l.lost()
+	s.mu.Unlock()
+	unknown := fmt.Errorf("remove replica: lost session %s: %w", id, storage.ErrNotFound)
+	if !isLost {
+		return unknown
+	}
+	_, err := action(ctx, s, a, "remove_replica", "replica "+l.Replica,
+		func(d *actionTx) (struct{}, error) {
+			d.detail = map[string]any{"session": id}
+			err := unknown
+			for _, other := range s.sessions {
+				if other.Replica == l.Replica && other.lost() && !other.removed {
+					other.removed, err = true, nil
+				}
+			}
+			return struct{}{}, err
+		})
+	return err
+}

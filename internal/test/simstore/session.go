@@ -20,6 +20,7 @@ type session struct {
 	ended                       *time.Time
 	stopped                     bool // its replica ended it and it had no claims
 	draining                    bool
+	removed                     bool // an operator removed it from the list of replicas
 	replicaStatus               storage.ReplicaStatus
 	carried                     map[string]int64
 	// when it registered each job; also after its end

@@ -10,6 +10,7 @@ CREATE TABLE holdfast.sessions (
     expires_at timestamptz NOT NULL,
     ended_at   timestamptz,
     stopped    boolean NOT NULL DEFAULT false, -- its owner ended it and left nothing to sweep
+    removed    boolean NOT NULL DEFAULT false, -- an operator removed it from the list of replicas
     sweep      uuid, -- the sweep that is ending it or has ended it
     locks      boolean NOT NULL DEFAULT false,
     lock_servers    text NOT NULL DEFAULT '', -- the memcached servers of its advisory locks

@@ -11,6 +11,7 @@ CREATE TABLE holdfast_sessions (
     expires_at      INTEGER NOT NULL,
     ended_at        INTEGER,
     stopped         INTEGER NOT NULL DEFAULT 0, -- the replica ended it and left nothing to sweep
+    removed         INTEGER NOT NULL DEFAULT 0, -- an operator removed it from the list of replicas
     lock_servers    TEXT NOT NULL DEFAULT '', -- the memcached servers of its advisory locks
     draining        INTEGER NOT NULL DEFAULT 0,
     config_hash     TEXT NOT NULL DEFAULT '', -- of the jobs in the replica's configuration

@@ -1,0 +1,45 @@
+package engine
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// TestHeartbeatLogForgets notes heartbeats for longer than the log keeps them.
+func TestHeartbeatLogForgets(t *testing.T) {
+	var log heartbeatLog
+	begin := time.Date(2026, 3, 17, 2, 0, 0, 0, time.UTC)
+	live, ended := uuid.New(), uuid.New()
+	for at := begin; at.Before(begin.Add(2 * heartbeatsKept)); at = at.Add(5 * time.Second) {
+		seen := storage.ReplicaView{Session: live, LastHeartbeat: at.Add(-time.Second),
+			ExpiresAt: at.Add(14 * time.Second)}
+		other := seen
+		other.Session = ended
+		if at.After(begin.Add(time.Minute)) {
+			other.EndedAt = &at
+		}
+		log.note(at, []storage.ReplicaView{seen, other})
+		if n := len(log.of(ended)); n > 13 {
+			t.Fatalf("an ended session has %d heartbeats, want at most 13", n)
+		}
+	}
+	last := begin.Add(2*heartbeatsKept - 5*time.Second)
+	views := log.of(live)
+	if len(views) != int(heartbeatsKept/(5*time.Second)) || !views[len(views)-1].At.Equal(last) ||
+		!slices.IsSortedFunc(views, func(a, b storage.HeartbeatView) int {
+			return a.At.Compare(b.At)
+		}) {
+		t.Errorf("a live session has %d heartbeats, the last of %v", len(views), views[len(views)-1])
+	}
+	if got := log.of(ended); got != nil {
+		t.Errorf("a session that ended long ago has %d heartbeats, want none", len(got))
+	}
+	if len(log.seen) != 1 {
+		t.Errorf("the log has %d sessions, want 1", len(log.seen))
+	}
+}
