@@ -34,7 +34,8 @@ func TestHeartbeatLogForgets(t *testing.T) {
 		!slices.IsSortedFunc(views, func(a, b storage.HeartbeatView) int {
 			return a.At.Compare(b.At)
 		}) {
-		t.Errorf("a live session has %d heartbeats, the last of %v", len(views), views[len(views)-1])
+		t.Errorf("a live session has %d heartbeats, the last of %v", len(views),
+			views[len(views)-1])
 	}
 	if got := log.of(ended); got != nil {
 		t.Errorf("a session that ended long ago has %d heartbeats, want none", len(got))

@@ -39,7 +39,8 @@ const (
 
 // NewHeartbeatStrip draws the heartbeats of a session, oldest first. LostAt is when the session
 // expired, or zero if it has not or if the replica ended it.
-func NewHeartbeatStrip(now time.Time, seen []storage.HeartbeatView, lostAt time.Time) HeartbeatStrip {
+func NewHeartbeatStrip(now time.Time, seen []storage.HeartbeatView,
+	lostAt time.Time) HeartbeatStrip {
 	s := HeartbeatStrip{Width: heartbeatCells * heartbeatStep, Height: heartbeatHeight}
 	const length = heartbeatTime / heartbeatCells
 	begin := now.Truncate(length).Add(length - heartbeatTime)
@@ -61,7 +62,8 @@ func NewHeartbeatStrip(now time.Time, seen []storage.HeartbeatView, lostAt time.
 		s.cells[i] = max(s.cells[i], cell)
 	}
 	for i := range s.cells {
-		if at := begin.Add(time.Duration(i) * length); !lostAt.IsZero() && at.Add(length).After(lostAt) {
+		end := begin.Add(time.Duration(i+1) * length)
+		if !lostAt.IsZero() && end.After(lostAt) {
 			s.cells[i] = heartbeatMissing
 		}
 	}
