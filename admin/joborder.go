@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -287,7 +288,7 @@ func (r *jobLister) addDurationKeys(ctx context.Context, now time.Time,
 	for i, k := range keys {
 		names[i] = k.name
 	}
-	usual, unknown, err := r.lock.UsualOfMany(ctx, now, names)
+	usual, unknown, err := locks.UsualOfMany(ctx, r.lock, now, names)
 	if err != nil {
 		return 0, err
 	}

@@ -57,7 +57,7 @@ func TestWrongParametersAreNamed(t *testing.T) {
 		"/api/v1/agenda?skip=x":                                     `skip is "x", expected a number`,
 		"/api/v1/grid?span=1h":                                      `span is "1h", expected one of 6h, 24h, 7d, 30d`,
 		"/api/v1/grid?until=soon":                                   `until is "soon", expected a timestamp`,
-		"/api/v1/grid?limit=1":                                      `parameter "limit" is unknown, expected some of span, until, text,`,
+		"/api/v1/grid?limit=1":                                      `parameter "limit" is unknown, expected some of span, until, only, text,`,
 		"/api/v1/runs/x":                                            `id is "x", expected a run's id, a UUID`,
 		"/api/v1/replicas?x=1":                                      `parameter "x" is unknown`,
 		"/api/v1/audit?action=eat":                                  `action is "eat", expected one of pause, resume,`,

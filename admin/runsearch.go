@@ -366,7 +366,7 @@ func (r *reader) findRuns(ctx context.Context, p param.Set, text string) (path s
 	}
 	search := newRunSearch(text)
 	if search.terms == nil && !search.quoted && maySuggest(ctx) {
-		path, err := r.findRun(ctx, search.free)
+		path, err := findRun(ctx, r, search.free)
 		if path != "" || err != nil {
 			return path, err
 		}
@@ -379,7 +379,7 @@ func (r *reader) findRuns(ctx context.Context, p param.Set, text string) (path s
 		if !maySuggest(ctx) {
 			return "", param.Errorf("a search by the id of a run needs permission for all jobs")
 		}
-		path, err := r.findRun(ctx, found.run)
+		path, err := findRun(ctx, r, found.run)
 		if path == "" && err == nil {
 			err = param.Errorf("no run has an id that begins with %q, expected at least %d digits "+
 				"of an id", words.Cut(found.run, 100), leastRunDigits)
@@ -395,7 +395,7 @@ func (r *reader) findRuns(ctx context.Context, p param.Set, text string) (path s
 
 // findRun returns the page of the run whose id begins with a text, or the search if there are
 // several. It returns "" if there is none.
-func (r *reader) findRun(ctx context.Context, text string) (path string, err error) {
+func findRun(ctx context.Context, r *reader, text string) (path string, err error) {
 	first, last, ok := idsFrom(text)
 	if !ok {
 		return "", nil

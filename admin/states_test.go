@@ -238,14 +238,17 @@ func fifty() Options {
 const reversing = "\u202Etxt.exe"
 
 // hostile is a cluster whose names and errors an attacker has written.
-func hostile() Options {
+func hostile() Options { return hostileTimes(1) }
+
+// hostileTimes is hostile with messages that are several times as long.
+func hostileTimes(times int) Options {
 	script := `<script>alert(1)</script>`
 	name := `"><img src=x onerror=alert(1)>txt.exe` + strings.Repeat("VeryLongName", 12)
 	run := running(1, name, script+strings.Repeat("x", 200), 5*time.Minute)
 	blocked := waiting(2, script, time.Minute, "public/"+script, run)
-	blocked.Detail = script + reversing + strings.Repeat(" detail", 200)
+	blocked.Detail = script + reversing + strings.Repeat(" detail", 200*times)
 	failed := done(3, name, script, time.Minute, time.Second, jobs.Failed)
-	failed.Error = "javascript:alert(1)\n" + reversing + script + strings.Repeat("E", 5000)
+	failed.Error = "javascript:alert(1)\n" + reversing + script + strings.Repeat("E", 5000*times)
 	held := lock("x", run, 5*time.Minute)
 	held.Resource, _ = locking.Path(script + "/" + strings.Repeat("deep/", 60) + "leaf")
 	held.Holder.Run = `../../"><script>alert(1)</script>`
@@ -259,7 +262,7 @@ func hostile() Options {
 	h.replicas[0].Version = script
 	evil := backfills()[0]
 	evil.Job, evil.CreatedBy, evil.Reason = name, script+strings.Repeat("z", 200),
-		script+reversing+strings.Repeat(" why", 200)
+		script+reversing+strings.Repeat(" why", 200*times)
 	gone := evil
 	gone.ID, gone.State, gone.Detail = id(endedBackfill), storage.BackfillStopped, evil.Reason
 	gone.EndedAt = pointer(noon)
@@ -269,7 +272,7 @@ func hostile() Options {
 	o.Replica, o.Version = script, script
 	server := troubled(script + strings.Repeat("z", 200))
 	server.State, server.Error, server.Version = memcached.StateUnreachable,
-		script+reversing+strings.Repeat("E", 2000), script
+		script+reversing+strings.Repeat("E", 2000*times), script
 	server.Settings[0].Value = script
 	o.Memcached = servers{server}
 	o.Ready = func(context.Context) error { return errors.New("schema " + reversing + script) }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
 	"github.com/holdfast-dev/holdfast/internal/test/simstore"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -68,7 +69,7 @@ func TestFactsLeaveOutRunsOfBackfills(t *testing.T) {
 	if b.Unsuccessful != failures || b.Runs != failures+1 {
 		t.Fatalf("backfill %+v, want %d failed runs and a waiting one", b, failures)
 	}
-	facts, err := NewReader(store, nil, nil, nil).facts(ctx, now)
+	facts, err := NewReader(records.Reader{Store: store}, nil, nil, nil).facts(ctx, now)
 	must(err)
 	if n := newStreak(facts.Outcomes["a"], now).Failures; n > 0 || facts.Errors["a"] != "" {
 		t.Errorf("%d failures with the error %q, want none", n, facts.Errors["a"])

@@ -3,6 +3,7 @@ package locks
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,6 +47,26 @@ func (l *durations) put(names []string, found map[string]storage.Typical, now ti
 	for _, name := range names {
 		l.known[name] = cachedDuration{found[name], now}
 	}
+}
+
+// fill queries the durations of jobs in the background, unless another call does.
+func (l *durations) fill(ctx context.Context, store storage.History, names []string,
+	now time.Time) {
+	if !l.filling.CompareAndSwap(false, true) {
+		return
+	}
+	go func() {
+		defer l.filling.Store(false)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fillTimeout)
+		defer cancel()
+		for batch := range slices.Chunk(names, durationsBatch) {
+			found, err := store.Typical(ctx, batch)
+			if err != nil {
+				return // a later request tries again
+			}
+			l.put(batch, found, now)
+		}
+	}()
 }
 
 type cachedDuration struct {

@@ -61,7 +61,7 @@ func (r *Reader) Usual(ctx context.Context, now time.Time,
 
 // UsualOfMany returns the usual durations of jobs, by name. It queries some of those that are not
 // cached, and the others in the background. It also returns the number of the latter.
-func (r *Reader) UsualOfMany(ctx context.Context, now time.Time,
+func UsualOfMany(ctx context.Context, r *Reader, now time.Time,
 	names []string) (usual map[string]storage.Typical, unknown int, err error) {
 	usual = make(map[string]storage.Typical, len(names))
 	var open []string
@@ -84,28 +84,9 @@ func (r *Reader) UsualOfMany(ctx context.Context, now time.Time,
 	}
 	if rest := open[len(first):]; len(rest) > 0 {
 		unknown = len(rest)
-		r.fillDurations(ctx, now, rest)
+		r.durations.fill(ctx, r.Store, rest, now)
 	}
 	return usual, unknown, nil
-}
-
-// fillDurations queries the durations of jobs in the background, unless another call does.
-func (r *Reader) fillDurations(ctx context.Context, now time.Time, names []string) {
-	if !r.durations.filling.CompareAndSwap(false, true) {
-		return
-	}
-	go func() {
-		defer r.durations.filling.Store(false)
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fillTimeout)
-		defer cancel()
-		for batch := range slices.Chunk(names, durationsBatch) {
-			found, err := r.Store.Typical(ctx, batch)
-			if err != nil {
-				return // a later request tries again
-			}
-			r.durations.put(batch, found, now)
-		}
-	}()
 }
 
 // Usual returns the usual duration of the holder's job, if the lock has been held for much longer.

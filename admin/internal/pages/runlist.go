@@ -22,7 +22,7 @@ type runList struct {
 	// Slots is the data-slots of the rows: "keep" if rows that no longer match stay in sight.
 	Slots string
 	// Fixed says that each row is a position, such as that of the last run, and has a constant
-	// height.
+	// height. There is no column for the wait of each run.
 	Fixed bool
 }
 
