@@ -83,8 +83,8 @@ func cutWord(text string) (word, after string) {
 // knownNames are the names that a search compares with its text, each sorted.
 type knownNames struct{ jobs, groups, resources, replicas []string }
 
-// knownNames returns all names, or none if the sender of the request may not see those of all jobs.
-func (r *reader) knownNames(ctx context.Context) (n knownNames, err error) {
+// readNames returns all names, or none if the sender of the request may not see those of all jobs.
+func readNames(ctx context.Context, r *reader) (n knownNames, err error) {
 	if !maySuggest(ctx) {
 		return n, nil
 	}
@@ -360,7 +360,7 @@ func wordsIn[T ~string](all []T) []string {
 // the text means, beside those of the list, or the page of a run. Mistakes in the text are errors
 // of the kind *param.Error.
 func (r *reader) findRuns(ctx context.Context, p param.Set, text string) (path string, err error) {
-	names, err := r.knownNames(ctx)
+	names, err := readNames(ctx, r)
 	if err != nil {
 		return "", err
 	}

@@ -79,10 +79,8 @@ func TestGridKeepsItsPlace(t *testing.T) {
 
 func TestBands(t *testing.T) {
 	g := Grid{}
-	for _, row := range []JobRow{{Job: "c", Group: "a"}, {Job: "d", Group: "a"},
-		{Job: "b", Group: "z"}, {Job: "a"}} {
-		g.Rows = append(g.Rows, row)
-	}
+	g.Rows = []JobRow{{Job: "c", Group: "a"}, {Job: "d", Group: "a"}, {Job: "b", Group: "z"},
+		{Job: "a"}}
 	var got []string
 	for _, band := range g.Bands() {
 		got = append(got, fmt.Sprintf("%s:%d", band.Group, len(band.Rows)))
