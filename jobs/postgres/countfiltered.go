@@ -61,18 +61,13 @@ func (s *Store) CountFiltered(ctx context.Context, f storage.RunFilter,
 type countedRuns struct {
 	pageOfRuns
 	rest []string // conditions that the index does not have
+	args []any
 }
 
 // newCountedRuns adds the conditions of the filter. An index has those of the time, and of the
 // backfill or the jobs. The conditions of replica, reason and error are among the rest.
-func newCountedRuns(f storage.RunFilter, names []string) (q *countedRuns, args *[]any) {
-	args = new([]any)
-	q = &countedRuns{}
-	q.where = " WHERE r." + byCreation
-	q.arg = func(v any) string {
-		*args = append(*args, v)
-		return fmt.Sprintf("$%d", len(*args))
-	}
+func newCountedRuns(f storage.RunFilter, names []string) *countedRuns {
+	q := newAllCounted()
 	index := storage.RunFilter{From: f.From, Until: f.Until, Backfill: f.Backfill}
 	switch {
 	case f.Backfill == uuid.Nil:
@@ -87,7 +82,18 @@ func newCountedRuns(f storage.RunFilter, names []string) (q *countedRuns, args *
 	}
 	q.narrow(index)
 	q.order = " ORDER BY r.created_at DESC, r.id DESC"
-	return q, args
+	return q
+}
+
+// newAllCounted has no conditions of a filter.
+func newAllCounted() *countedRuns {
+	q := &countedRuns{}
+	q.where = " WHERE r." + byCreation
+	q.arg = func(v any) string {
+		q.args = append(q.args, v)
+		return fmt.Sprintf("$%d", len(q.args))
+	}
+	return q
 }
 
 // examined returns a query of the conditions of the rest, and of state, for at most n runs.
@@ -116,7 +122,7 @@ func oneIndexOfUnsuccessful(f storage.RunFilter, names []string) bool {
 // bound of each state.
 func countUnsuccessful(f storage.RunFilter, names []string,
 	most int) (query string, bound int, args []any) {
-	q, list := newCountedRuns(f, names)
+	q := newCountedRuns(f, names)
 	if f.Replica != "" {
 		q.rest = append(q.rest, "r.replica = "+q.arg(f.Replica))
 	}
@@ -148,22 +154,20 @@ func countUnsuccessful(f storage.RunFilter, names []string,
 		}
 	}
 	return "SELECT state, count(*) FILTER (WHERE matches), count(*) FROM ((" +
-		strings.Join(parts, ") UNION ALL (") + ")) a GROUP BY state", bound, *list
+		strings.Join(parts, ") UNION ALL (") + ")) a GROUP BY state", bound, q.args
 }
 
 // countAll returns the query of the number of runs in all states, and of those that it reads: at
 // most one more than most.
 func countAll(f storage.RunFilter, names []string, most int) (query string, args []any) {
-	q, list := newCountedRuns(f, names)
-	switch {
-	case f.Replica == "":
-	case f.Backfill == uuid.Nil && f.Job == "" && names == nil:
-		q.where = " WHERE r." + byCreation
+	var q *countedRuns
+	if f.Replica != "" && f.Backfill == uuid.Nil && f.Job == "" && names == nil {
+		q = newAllCounted()
 		q.order = " ORDER BY " + q.find(storage.RunFilter{From: f.From, Until: f.Until,
 			Replica: f.Replica}, true)
-	default:
+	} else if q = newCountedRuns(f, names); f.Replica != "" {
 		q.rest = append(q.rest, "r.replica = "+q.arg(f.Replica))
 	}
 	return "SELECT count(*) FILTER (WHERE matches), count(*) FROM (" +
-		q.examined("''", "", most+1) + ") a", *list
+		q.examined("''", "", most+1) + ") a", q.args
 }

@@ -564,6 +564,34 @@ var listingRules = []rule{
 		equal(c, "of a job in its group",
 			counted(storage.RunFilter{Group: "group", Job: "b"}, 100), "2 map[failed:1 skipped:1]")
 		equal(c, "of an error", counted(storage.RunFilter{Error: "no such error"}, 100), "0 map[]")
+		// Each combination of these has the runs that are listed with it.
+		narrow := []func(f *storage.RunFilter){
+			func(f *storage.RunFilter) { f.Job = "b" },
+			func(f *storage.RunFilter) { f.JobPrefix = "a" },
+			func(f *storage.RunFilter) { f.Replica = "one" },
+			func(f *storage.RunFilter) { f.Reason = reasons.LockHeld },
+			func(f *storage.RunFilter) { f.From = began },
+			func(f *storage.RunFilter) { f.Until = c.now().Add(time.Second) },
+			func(f *storage.RunFilter) { f.Group = "group" },
+			func(f *storage.RunFilter) { f.Backfill = uuid.New() },
+		}
+		for chosen := range 1 << len(narrow) {
+			var f storage.RunFilter
+			for i, part := range narrow {
+				if chosen>>i&1 == 1 {
+					part(&f)
+				}
+			}
+			listed := c.runs(f)
+			unsuccessful := map[jobs.State]int{}
+			for _, r := range listed {
+				if r.State.Final() && r.State != jobs.Succeeded {
+					unsuccessful[r.State]++
+				}
+			}
+			equal(c, fmt.Sprintf("filter %+v", f), counted(f, 100),
+				fmt.Sprintf("%d %v", len(listed), unsuccessful))
+		}
 		equal(c, "of a backfill", counted(storage.RunFilter{Backfill: uuid.New()}, 100), "0 map[]")
 	}},
 	{"runs of a firing are listed in the order of its recoveries", func(c *check) {
