@@ -111,13 +111,13 @@ func TestPageIsNotReplacedDuringInput(t *testing.T) {
 	asked := site.pages.Load()
 	evaluate[bool](t, window,
 		`window.refused = 0, document.addEventListener("htmx:beforeRequest", (e) => window.refused += e.defaultPrevented), true`)
-	if err := chromedp.Do(window, chromedp.SendKeys(`#job`, "rollup")); err != nil {
+	if err := chromedp.Do(window, chromedp.SendKeys(`#q`, "rollup")); err != nil {
 		t.Fatal(err)
 	}
 	site.changes.action()
 	until(t, window, `window.refused > 0`)
 	if got := evaluate[string](t, window,
-		`document.getElementById("job").value`); got != "rollup" || site.pages.Load() != asked {
+		`document.getElementById("q").value`); got != "rollup" || site.pages.Load() != asked {
 		t.Errorf("got %q in the field after %d reloads", got, site.pages.Load()-asked)
 	}
 }

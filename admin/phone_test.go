@@ -63,7 +63,7 @@ func TestPhone(t *testing.T) {
 	for path, want := range map[string][2]string{
 		"/": {".tile", ".brief"}, "/agenda": {".lanes", "[aria-labelledby=soonest]"},
 		"/locks": {"#text", ".fold > summary"},
-		"/runs":  {"#job", ".fold > summary"}, lastNight: {"#day", ".fold > summary"},
+		"/runs":  {"#q", ".fold > summary"}, lastNight: {"#day", ".fold > summary"},
 	} {
 		browsertest.Visit(t, window, site+path)
 		for i, selector := range want {
