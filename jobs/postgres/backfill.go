@@ -177,8 +177,8 @@ DELETE FROM holdfast.backfills b WHERE b.ended_at < now() - $1::interval
     AND NOT EXISTS (SELECT FROM holdfast.backfill_runs u WHERE u.backfill = b.id)`
 )
 
-// backfillTries is how often a backfill is added if another one of the job was in its way and ended
-// at that moment.
+// backfillTries is how often the addition of a backfill is tried if the active one, which prevents
+// it, ends at that moment.
 const backfillTries = 3
 
 // AddBackfill implements storage.Actions.

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// endingBackfills ends the active backfill of a job when a store has found it in the way of another
-// one, and has not read it.
+// endingBackfills ends the active backfill of a job when a store has been refused to add another
+// one, and has not yet read the active one.
 type endingBackfills struct {
 	turns
 	s     *harness
@@ -38,7 +38,8 @@ ON CONFLICT DO NOTHING`)
 	return ctx
 }
 
-// A backfill that is in the way of another one may end before the store has read who requested it.
+// An active backfill prevents the addition of another one. It may end before the store has read who
+// requested it.
 func TestBackfillIsAddedIfTheActiveOneEnds(t *testing.T) {
 	for name, again := range map[string]bool{"one": false, "others again and again": true} {
 		t.Run(name, func(t *testing.T) {

@@ -208,8 +208,8 @@ func (b Backfill) Another() error {
 		b.Job, b.ID, b.CreatedBy, ErrConflict)
 }
 
-// OthersEnded returns an ErrConflict which says that other backfills of the job were in the way of
-// this one, and have ended.
+// OthersEnded returns an ErrConflict which says that active backfills of the job prevented the
+// addition of this one, and have ended.
 func (r BackfillRequest) OthersEnded() error {
 	return fmt.Errorf("the active backfill of job %s has just ended; request the new one again: %w",
 		r.Job, ErrConflict)
