@@ -116,7 +116,7 @@ func (s *Scheduler) newExecutor() *executor {
 			store: o.RunStore, cluster: o.Store.ClusterID(), databases: o.Databases,
 			active: s.active,
 			finishes: finisher{calls: newFinishBatcher(o.Store.Finish, starts.usual.Idle),
-				handover: handover, ttl: o.SessionTTL},
+				clock: s.clock, handover: handover, ttl: o.SessionTTL},
 			events: s.events, wakes: s.wakes, logOutput: o.LogOutput},
 		wakes: s.wakes,
 	}

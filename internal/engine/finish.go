@@ -18,9 +18,11 @@ const maxErrorText = 8 << 10
 
 // finisher records the ends of attempts in the store. While this replica starts runs, the ends wait
 // for a short time, so that the starts come first and more ends share a transaction. An end does
-// not wait if a firing of this replica waits for its resources.
+// not wait if a firing of this replica waits for its resources, or if the next firing of its job
+// would meet the run.
 type finisher struct {
 	calls    *batcher[storage.FinishRequest, bool]
+	clock    *clusterClock
 	handover *handover
 	ttl      time.Duration // of the session
 }
@@ -83,7 +85,10 @@ func (w finisher) write(f *firing, request storage.FinishRequest) bool {
 
 func (w finisher) ask(ctx context.Context, f *firing, request storage.FinishRequest, held bool) (
 	bool, error) {
-	if !held && w.handover.awaitsAny(f.entry.requests) {
+	now := w.clock.now()
+	next := f.entry.nextStart(now)
+	soon := !next.IsZero() && !next.After(now.Add(2*yieldFor))
+	if !held && (soon || w.handover.awaitsAny(f.entry.requests)) {
 		return w.calls.askNow(ctx, request)
 	}
 	return w.calls.ask(ctx, request, held)
