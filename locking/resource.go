@@ -135,6 +135,9 @@ func (r Resource) String() string {
 	if r.kind != KindTable {
 		return r.Key()
 	}
+	if !strings.Contains(r.path, ":") {
+		return r.path
+	}
 	if _, err := ParseKey(r.path); err == nil {
 		return r.Key()
 	}

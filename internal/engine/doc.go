@@ -18,6 +18,7 @@
 //	start.go          start: request the claim from the store
 //	refusal.go        why a lock or a start was refused
 //	waitpolicy.go     how long a firing waits, and for what
+//	position.go       the order of the firings that wait for the same resource
 //	waiting.go        wait without a worker: for the next try, a worker or an operator
 //	handover.go       wake the first waiter for what a run has released
 //	heldlocks.go      look at the advisory locks of all waiters with one request
@@ -81,7 +82,9 @@
 // replica reads all these locks with one request, every 20 to 100 ms, by how long each has been
 // held. While a lock is held, a try of a firing costs no request. When a look shows that a lock is
 // free, or a run of this replica has released it, the first waiting firing tries at once. If this
-// firing needs another lock besides, and does not get it, the next firing tries.
+// firing needs another lock besides, and does not get it, the next firing tries. If the store
+// refuses a firing because an older one on any replica waits for the same resource, the firings
+// behind it leave the advisory lock to the older one for 100 ms.
 //
 // A firing that waits for more than a second is recorded as waiting. Younger firings that want the
 // same resource queue behind it for as long as its position is reserved (locking.Reserve). Its

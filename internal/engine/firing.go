@@ -29,6 +29,7 @@ type firing struct {
 	written  bool          // the store has a row of it
 	noted    *jobs.Blocker // the blocker that the store has recorded
 	asked    time.Time     // when this attempt began to lock
+	unlocked bool          // it asked the store while another run of its job had advisory locks
 	woken    string        // the released resource for which it was woken, until its next try
 }
 
@@ -73,7 +74,12 @@ func (x *executor) execute(stop context.Context, f *firing) {
 			return
 		}
 		f.begun = true
+		endLate := func() {}
+		if f.unlocked {
+			endLate = x.locks.takeLate(f)
+		}
 		delay, again := x.attempts.perform(f, c, retries)
+		endLate()
 		if !again {
 			return
 		}
@@ -111,6 +117,7 @@ func (x *executor) obtain(stop context.Context, f *firing) *claim {
 			return nil
 		}
 		if found == nil {
+			f.unlocked = false
 			lock, found = x.locks.take(stop, f, blocked)
 		}
 		if stop.Err() != nil {
@@ -134,6 +141,7 @@ func (x *executor) obtain(stop context.Context, f *firing) *claim {
 				continue
 			}
 			found = refused
+			x.locks.refused(f, found)
 		}
 		blocked = found
 		f.expected.End()

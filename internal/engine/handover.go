@@ -3,7 +3,6 @@ package engine
 import (
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -18,21 +17,21 @@ type handover struct {
 
 // waitingFiring waits for one resource.
 type waitingFiring struct {
-	since time.Time
-	wake  chan struct{} // closed by the wake
+	position
+	wake chan struct{} // closed by the wake
 }
 
 func newHandover() *handover { return &handover{waiting: map[string][]*waitingFiring{}} }
 
-// wait adds a firing that has waited since then for the resource, in its display form. The channel
-// is closed when the firing should ask again. The caller must call leave when it waits no longer.
-func (h *handover) wait(resource string, since time.Time) (wake <-chan struct{}, leave func()) {
-	w := &waitingFiring{since: since, wake: make(chan struct{})}
+// wait adds a firing that waits for the resource, in its display form. The channel is closed when
+// the firing should ask again. The caller must call leave when it waits no longer.
+func (h *handover) wait(resource string, p position) (wake <-chan struct{}, leave func()) {
+	w := &waitingFiring{position: p, wake: make(chan struct{})}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	queue := h.waiting[resource]
-	at, _ := slices.BinarySearchFunc(queue, since, func(w *waitingFiring, t time.Time) int {
-		if w.since.After(t) {
+	at, _ := slices.BinarySearchFunc(queue, p, func(w *waitingFiring, p position) int {
+		if p.before(w.position) {
 			return 1
 		}
 		return -1

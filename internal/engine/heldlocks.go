@@ -5,9 +5,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/internal/sleep"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -28,6 +31,9 @@ const (
 // the tries of the others. So the number of waiting firings costs nothing in memcached. It may be
 // used concurrently.
 //
+// It also knows which locks a waiter of any replica should take first, because the store has refused
+// another firing for its sake.
+//
 // It only saves requests and time. For a lock that is not known here, a firing asks memcached.
 type heldLocks struct {
 	locker    *locking.Locker // nil without memcached: then no lock is known
@@ -44,9 +50,14 @@ type heldLocks struct {
 type heldLock struct {
 	resource locking.Resource
 	holder   locking.Owner
+	run      uuid.UUID // of the holder; zero if it is not a run
 	since    time.Time // when this replica first met the holder
 	readAt   time.Time // when the last request was sent that showed it
 	next     time.Time // the next look
+	// queue is set if the holder only waits, ahead of the firings at this position and behind it
+	queue    *jobs.Blocker
+	position position
+	unlocked bool // the holder has no advisory lock, so a look cannot show its end
 }
 
 func newHeldLocks(locker *locking.Locker, h *handover, intervals *pollIntervals,
@@ -73,8 +84,9 @@ func (h *heldLocks) met(resource locking.Resource, holder locking.Owner, sent ti
 	lock := h.known[name]
 	switch {
 	case lock == nil:
-		h.known[name] = &heldLock{resource: resource, holder: holder, since: sent, readAt: sent,
-			next: sent.Add(lookMin)}
+		lock = &heldLock{resource: resource}
+		h.known[name] = lock
+		h.update(lock, holder, sent)
 		signal(h.added)
 	case lock.readAt.Before(sent):
 		h.update(lock, holder, sent)
@@ -85,9 +97,36 @@ func (h *heldLocks) met(resource locking.Resource, holder locking.Owner, sent ti
 func (h *heldLocks) update(lock *heldLock, holder locking.Owner, sent time.Time) {
 	if lock.holder.Run != holder.Run {
 		lock.holder, lock.since = holder, sent
+		lock.run, _ = uuid.Parse(holder.Run) // a lock of another program has no run
 	}
-	lock.readAt = sent
+	lock.readAt, lock.queue, lock.unlocked = sent, nil, false
 	lock.next = sent.Add(min(max(sent.Sub(lock.since)/lookShare, lookMin), h.intervals.locks))
+}
+
+// refused notes why the store has refused the firing at this position although no advisory lock
+// was in its way: another run has the resource without its advisory lock, or a waiter is ahead of
+// the firing. Until the next look, the firings that the store would refuse for the same reason do
+// not lock. Otherwise their advisory locks would stop that waiter again and again.
+func (h *heldLocks) refused(b *refusal, p position, now time.Time) {
+	resource, err := locking.ParseDisplay(b.blocker.Resource)
+	if err != nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	lock := h.known[b.blocker.Resource]
+	if lock == nil {
+		lock = &heldLock{resource: resource}
+		h.known[b.blocker.Resource] = lock
+	}
+	h.update(lock, b.blocker.Holder, now)
+	lock.next = now.Add(h.intervals.locks)
+	if b.reason == reasons.OlderWaiter {
+		lock.queue, lock.position = b.blocker, p
+	} else {
+		lock.unlocked = true
+	}
+	signal(h.added)
 }
 
 // granted notes that a run of this replica holds the requests.
@@ -113,18 +152,19 @@ func (h *heldLocks) released(requests []locking.Request) {
 	}
 }
 
-// blocker returns a holder of one of the requests as of the last look, or nil if none is known. It
-// leaves out locks of the run itself.
-func (h *heldLocks) blocker(run string, requests []locking.Request) *locking.HeldError {
+// blocker returns the lock of one of the requests that another run has, or that a waiter has ahead
+// of the position, as of the last look. It returns nil if none is known.
+func (h *heldLocks) blocker(p position, requests []locking.Request) *heldLock {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
 	for _, r := range requests {
 		lock := h.known[r.Resource.String()]
-		if lock != nil && r.Mode == locking.Exclusive && lock.holder.Run != run &&
-			now.Before(lock.next.Add(lookLate)) {
-			return &locking.HeldError{Resource: lock.resource,
-				Holder: locking.Holder{Owner: lock.holder}}
+		if lock != nil && r.Mode == locking.Exclusive && lock.run != p.run &&
+			now.Before(lock.next.Add(lookLate)) &&
+			(lock.queue == nil || !p.before(lock.position)) {
+			known := *lock
+			return &known
 		}
 	}
 	return nil
@@ -204,7 +244,7 @@ func (h *heldLocks) look(ctx context.Context, due []*heldLock) bool {
 }
 
 // free notes the holders that a look has shown. It forgets the locks without a holder, and returns
-// their names.
+// the names of those whose first waiting firing should try now.
 func (h *heldLocks) free(due []*heldLock, holders map[locking.Resource]locking.Holder,
 	sent time.Time) (names []string) {
 	h.mu.Lock()
@@ -219,7 +259,9 @@ func (h *heldLocks) free(due []*heldLock, holders map[locking.Resource]locking.H
 			continue
 		}
 		delete(h.known, name)
-		names = append(names, name)
+		if !lock.unlocked {
+			names = append(names, name)
+		}
 	}
 	return names
 }

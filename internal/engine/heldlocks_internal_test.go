@@ -6,8 +6,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/memory"
 )
@@ -28,19 +31,27 @@ func newTestHeldLocks(t *testing.T) (*heldLocks, []locking.Request) {
 		[]locking.Request{{Resource: orders, Mode: locking.Exclusive}}
 }
 
+// runOf returns the id of the run that a test calls by this name.
+func runOf(name string) uuid.UUID { return uuid.NewSHA1(uuid.NameSpaceOID, []byte(name)) }
+
 func ownerOf(run string) locking.Owner {
-	return locking.Owner{Replica: "a", Job: "job-" + run, Run: run}
+	return locking.Owner{Replica: "a", Job: run, Run: runOf(run).String()}
 }
 
-// expectBlocker fails the test unless the run is known to hold the table; "" means that no run is.
+// waitingSince is the position of a firing of this name.
+func waitingSince(since time.Time, name string) position {
+	return position{since: since, run: runOf(name)}
+}
+
+// expectBlocker fails the test unless the run is known to block the table; "" means that no run is.
 func expectBlocker(t *testing.T, h *heldLocks, requests []locking.Request, want string) {
 	t.Helper()
 	got := ""
-	if held := h.blocker("asking", requests); held != nil {
-		got = held.Holder.Run
+	if held := h.blocker(waitingSince(time.Now(), "asking"), requests); held != nil {
+		got = held.holder.Job
 	}
 	if got != want {
-		t.Errorf("known holder %q, want %q", got, want)
+		t.Errorf("known blocker %q, want %q", got, want)
 	}
 }
 
@@ -108,7 +119,7 @@ func TestLooksFollowTheTimeOfTheHold(t *testing.T) {
 			t.Fatal(err)
 		}
 		name := orders[0].Resource.String()
-		wake, leave := h.handover.wait(name, time.Now())
+		wake, leave := h.handover.wait(name, waitingSince(time.Now(), "waiting"))
 		defer leave()
 		h.met(orders[0].Resource, ownerOf("one"), time.Now())
 		for _, c := range []struct{ held, want time.Duration }{{400 * time.Millisecond, lookMin},
@@ -136,6 +147,77 @@ func TestLooksFollowTheTimeOfTheHold(t *testing.T) {
 		synctest.Wait()
 		if _, known := h.due(time.Now()); !known.IsZero() {
 			t.Error("the replica still looks at a lock for which no firing waits")
+		}
+	})
+}
+
+// refusedBehind returns the refusal of the store because this run waits ahead.
+func refusedBehind(run string) *refusal {
+	return &refusal{reason: reasons.OlderWaiter, granted: true,
+		blocker: &jobs.Blocker{Resource: "public/orders", Holder: ownerOf(run), Waiting: true}}
+}
+
+// After the store has refused a firing because of an older waiter, only the firings behind the
+// refused one leave the lock to this waiter. The next look wakes the first waiting firing.
+func TestFiringsBehindARefusedOneLeaveTheLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, orders := newTestHeldLocks(t)
+		ctx, stop := context.WithCancel(t.Context())
+		go h.run(ctx)
+		defer synctest.Wait()
+		defer stop()
+		began := time.Now()
+		wake, leave := h.handover.wait(orders[0].Resource.String(),
+			waitingSince(began.Add(time.Second), "refused"))
+		defer leave()
+		h.refused(refusedBehind("older"), waitingSince(began.Add(time.Second), "refused"), began)
+		for _, c := range []struct {
+			run   string
+			since time.Duration
+			want  bool
+		}{{"refused", time.Second, true}, {"later", 2 * time.Second, true},
+			{"earlier", time.Second - time.Nanosecond, false}, {"older", 0, false}} {
+			found := h.blocker(waitingSince(began.Add(c.since), c.run), orders)
+			if (found != nil) != c.want {
+				t.Errorf("the firing %s is blocked: %v, want %v", c.run, found != nil, c.want)
+			}
+			if found != nil && found.queue == nil {
+				t.Errorf("the firing %s is told that the waiter is a holder", c.run)
+			}
+		}
+		<-wake
+		if took := time.Since(began); took != h.intervals.locks {
+			t.Errorf("the next look came after %s, want %s", took,
+				h.intervals.locks)
+		}
+		expectBlocker(t, h, orders, "")
+	})
+}
+
+// A look cannot show the end of a run that has no advisory lock. So it wakes no firing: the store
+// would refuse one after the other while the run lasts.
+func TestRunWithoutAdvisoryLockIsNotAwaitedInMemcached(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, orders := newTestHeldLocks(t)
+		ctx, stop := context.WithCancel(t.Context())
+		go h.run(ctx)
+		defer synctest.Wait()
+		defer stop()
+		wake, leave := h.handover.wait(orders[0].Resource.String(),
+			waitingSince(time.Now(), "waiting"))
+		defer leave()
+		refused := refusedBehind("unlocked")
+		refused.reason = reasons.LockHeld
+		h.refused(refused, waitingSince(time.Now(), "waiting"), time.Now())
+		time.Sleep(h.intervals.locks - time.Nanosecond)
+		expectBlocker(t, h, orders, "unlocked")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		expectBlocker(t, h, orders, "")
+		select {
+		case <-wake:
+			t.Error("a look woke a firing")
+		default:
 		}
 	})
 }

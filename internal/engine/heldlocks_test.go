@@ -165,3 +165,84 @@ func TestLostAdvisoryLockWakesAWaiterOnce(t *testing.T) {
 		}
 	})
 }
+
+// A firing that waits for two tables has its position in the store for both. While it waits for one
+// of them, the other one is free, but no younger firing gets it. The younger firings do not ask the
+// store again at each of their tries.
+func TestFiringsBehindAnOlderWaiterAskTheStoreRarely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		holder := once(t, "holder", 10*time.Second, "items")
+		older := once(t, "older", 12*time.Second, "items", "orders")
+		older.Wait = retry.Policy{Elapsed: time.Hour, Delay: time.Second, Backoff: retry.Constant}
+		older.Reserve = time.Minute
+		var younger []jobs.Job
+		for i := range 20 {
+			j := once(t, fmt.Sprint("younger-", i), 20*time.Second, "orders")
+			j.Wait = retry.Policy{Elapsed: time.Hour, Delay: 50 * time.Millisecond,
+				Backoff: retry.Constant}
+			younger = append(younger, j)
+		}
+		locks := newSimulatedLocks()
+		o, _ := c.counted(c.options("a", takes(30*time.Second), holder, older), locks)
+		stop := c.start(o)
+		other, _ := c.counted(c.options("b", takes(time.Second), younger...), locks)
+		store := &countedStarts{Store: c.store}
+		other.Store = store
+		stopOther := c.start(other)
+		time.Sleep(11 * time.Second)
+		locks.flush() // so that the store refuses the older firing and gives it a position
+		time.Sleep(11 * time.Second)
+		store.asked.Store(0)
+		time.Sleep(10 * time.Second) // 200 tries of each younger firing
+		asked := store.asked.Load()
+		time.Sleep(time.Minute)
+		stop()
+		stopOther()
+		if asked == 0 || asked > 300 {
+			t.Errorf("4,000 tries in 10 s cost %d requests to the store, want about 200", asked)
+		}
+		began := c.starts(append([]jobs.Job{holder, older}, younger...))
+		if len(began) < 3 || began[0].Job != "holder" || began[1].Job != "older" {
+			t.Fatalf("the first runs are not those of the holder and the older waiter: %+v", began)
+		}
+		if gap := began[1].StartedAt.Sub(*began[0].FinishedAt); gap > 300*time.Millisecond {
+			t.Errorf("the older waiter started %s after the holder had ended", gap)
+		}
+	})
+}
+
+// The second run of a job starts while the advisory locks of the first one still exist. It takes
+// them when they are free, so that other firings do not ask the store while it lasts.
+func TestRunTakesTheAdvisoryLocksOfTheRunBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		first := once(t, "twice", 10*time.Second, "orders")
+		requests, err := first.Requests()
+		if err != nil {
+			t.Fatal(err)
+		}
+		table := []locking.Resource{requests[len(requests)-1].Resource}
+		o, _ := c.counted(c.options("a", takes(20*time.Second), first), newSimulatedLocks())
+		left, err := o.Locker.TryAcquire(t.Context(), locking.Owner{Replica: "b", Job: "twice",
+			Run: uuid.NewString()}, requests)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := c.start(o)
+		time.Sleep(15 * time.Second)
+		if err := left.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		holders, err := o.Locker.Inspect(t.Context(), table)
+		if err != nil || holders[table[0]].Replica != "a" {
+			t.Errorf("holders of the table during the run: %v, %v; want the run", holders, err)
+		}
+		time.Sleep(time.Minute)
+		stop()
+		if holders, err = o.Locker.Inspect(t.Context(), table); err != nil || len(holders) > 0 {
+			t.Errorf("holders after the run: %v, %v; want none", holders, err)
+		}
+	})
+}

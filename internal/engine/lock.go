@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -27,10 +28,23 @@ func (l advisoryLocks) known(f *firing, before *refusal) *refusal {
 	if l.locker == nil || l.held.none() {
 		return nil
 	}
-	if held := l.held.blocker(f.run.String(), f.entry.requests); held != nil {
-		return refusedBy(held, f, before)
+	lock := l.held.blocker(f.position(), f.entry.requests)
+	if lock == nil {
+		return nil
 	}
-	return nil
+	if lock.queue != nil {
+		return behind(lock.queue, f, before)
+	}
+	return refusedBy(&locking.HeldError{Resource: lock.resource,
+		Holder: locking.Holder{Owner: lock.holder}}, f, before)
+}
+
+// refused notes that the store refused the firing.
+func (l advisoryLocks) refused(f *firing, b *refusal) {
+	if l.locker != nil && b.blocker != nil &&
+		(b.reason == reasons.LockHeld || b.reason == reasons.OlderWaiter) {
+		l.held.refused(b, f.position(), time.Now())
+	}
 }
 
 // take takes the advisory locks, or returns what blocks them. If memcached is not used or does not
@@ -68,11 +82,39 @@ func (l advisoryLocks) tryAll(ctx context.Context, f *firing,
 		return lock, nil
 	case errors.As(err, &held):
 		l.held.met(held.Resource, held.Holder.Owner, sent)
-		return nil, refusedBy(held, f, before)
+		found := refusedBy(held, f, before)
+		f.unlocked = found == nil
+		return nil, found
 	case l.skipUnavailable:
 		return nil, &refusal{reason: reasons.LocksUnavailable, detail: err.Error()}
 	default:
 		return nil, nil
+	}
+}
+
+// takeLate takes the advisory locks of a run that the store has started without them, because an
+// earlier run of its job had them when it asked. Without them, other firings would ask the store
+// again and again while the run lasts. While another firing has a lock, takeLate tries again. The
+// caller must call end, which releases the locks.
+func (l advisoryLocks) takeLate(f *firing) (end func()) {
+	ctx, cancel := context.WithCancel(f.session.Context())
+	done := make(chan *locking.Lock, 1)
+	go func() {
+		var lock *locking.Lock
+		for delay := lookMin; ctx.Err() == nil; delay = min(2*delay, noteAfter) {
+			var err error
+			if lock, err = l.locker.TryAcquireIn(ctx, f.session.ID, l.owner(f),
+				f.entry.requests); err == nil {
+				l.granted(f)
+				break
+			}
+			_ = sleep.For(ctx, delay)
+		}
+		done <- lock
+	}()
+	return func() {
+		cancel()
+		release(f, <-done)
 	}
 }
 
@@ -101,8 +143,25 @@ func refusedBy(held *locking.HeldError, f *firing, before *refusal) *refusal {
 		// only the store knows whether an earlier firing of the job waits already
 		return nil
 	}
+	resource := held.Resource.String()
+	if before != nil && !before.granted && before.reason == reason && before.names(resource) &&
+		before.blocker.Holder == held.Holder.Owner {
+		return before // most waiters poll a lock many times
+	}
 	return &refusal{reason: reason,
-		blocker: &jobs.Blocker{Resource: held.Resource.String(), Holder: held.Holder.Owner}}
+		blocker: &jobs.Blocker{Resource: resource, Holder: held.Holder.Owner}}
+}
+
+// behind returns the refusal for a waiter that is ahead of the firing, or nil if only the store can
+// decide.
+func behind(waiter *jobs.Blocker, f *firing, before *refusal) *refusal {
+	switch {
+	case waiter.Holder.Job == f.entry.Name, before == nil && f.hasNoNextTime():
+		return nil
+	case before != nil && before.blocker == waiter && !before.granted:
+		return before
+	}
+	return &refusal{reason: reasons.OlderWaiter, blocker: waiter}
 }
 
 // stillHeld reports whether memcached still has the lock of the blocker that the store named. This

@@ -37,7 +37,7 @@ func (w waiter) waitFor(stop context.Context, f *firing, b *refusal, delay time.
 	var wake <-chan struct{}
 	if b.blocker != nil {
 		var leave func()
-		wake, leave = w.handover.wait(b.blocker.Resource, f.since)
+		wake, leave = w.handover.wait(b.blocker.Resource, f.position())
 		defer leave()
 	}
 	goesOn := idle(stop, f, delay, wake)
