@@ -26,6 +26,13 @@ r.id, r.job, r.scheduled_at, r.key, r.recovery, r.attempt, r.state, r.session, r
 
 	selectRuns = `SELECT ` + runColumns + ` FROM holdfast_runs r`
 
+	// locksRelated is the condition that a definition locks one of the keys in the first argument
+	// or a key with the prefix in the second.
+	locksRelated = `
+ AND EXISTS (SELECT 1 FROM json_each(d.resources) e
+    WHERE e.value ->> 'resource' IN (SELECT value FROM json_each(%[1]s))
+        OR substr(e.value ->> 'resource', 1, length(%[2]s)) = %[2]s)`
+
 	readOutput = `SELECT output, result FROM holdfast_outputs WHERE run = ?1`
 
 	listLocks = `

@@ -5,10 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
-	"strings"
-	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -50,59 +46,12 @@ FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.v
     CROSS JOIN json_each(d.resources) e
 WHERE substr(e.value ->> 'resource', 1, 4) <> 'job:' ORDER BY 1`
 
-	// locksRelated is the condition that a definition locks one of the keys in the first argument
-	// or a key with the prefix in the second.
-	locksRelated = `
- AND EXISTS (SELECT 1 FROM json_each(d.resources) e
-    WHERE e.value ->> 'resource' IN (SELECT value FROM json_each(%[1]s))
-        OR substr(e.value ->> 'resource', 1, length(%[2]s)) = %[2]s)`
-
 	lastOutcomes = `
 SELECT r.job, r.id, r.scheduled_at, r.state, r.reason, r.started_at, r.finished_at, r.retry_waits
 FROM json_each(?1) n CROSS JOIN holdfast_runs r ON r.id IN (
     SELECT id FROM holdfast_runs WHERE job = n.value AND backfill IS NULL
         ORDER BY created_at DESC, id DESC LIMIT ?2)
 ORDER BY r.created_at DESC, r.id DESC`
-
-	endsOfState = `
-SELECT * FROM (SELECT job, state, reason, created_at FROM holdfast_runs
-    WHERE state = '%s' AND created_at >= ?1 ORDER BY created_at DESC, id DESC LIMIT %d)`
-
-	endsOfJob = `
-SELECT job, state, reason, created_at FROM holdfast_runs WHERE job = ?1 AND created_at >= ?2
-    ORDER BY created_at DESC, id DESC LIMIT %d`
-
-	endedOfState = `
-SELECT * FROM (SELECT job, state FROM holdfast_runs WHERE state = '%s' AND created_at >= ?1
-    AND created_at < ?2 ORDER BY created_at DESC, id DESC LIMIT ?3)`
-
-	endedJobs = `SELECT job, state, count(*) FROM (%s) GROUP BY job, state`
-
-	selectEndCounts = `
-SELECT job, state, reason, count(*), max(created_at) FROM (%s)
-    WHERE state NOT IN ('waiting', 'running') GROUP BY job, state, reason`
-
-	// countRuns and countUnsuccessful have the parts as an array of [job, from, until].
-	countRuns = `
-SELECT p.key, (SELECT count(*) FROM (SELECT 1 FROM holdfast_runs r WHERE r.job = p.value ->> 0
-    AND r.created_at >= p.value ->> 1 AND r.created_at < p.value ->> 2 LIMIT ?2))
-FROM json_each(?1) p`
-	countUnsuccessful = `
-SELECT p.key, r.state, count(*), max(r.scheduled_at)
-FROM json_each(?1) p CROSS JOIN holdfast_runs r ON r.id IN (
-    SELECT id FROM holdfast_runs WHERE job = p.value ->> 0
-        AND state NOT IN ('waiting', 'running', 'succeeded')
-        AND created_at >= p.value ->> 1 AND created_at < p.value ->> 2
-    ORDER BY created_at DESC, id DESC LIMIT ?2)
-GROUP BY p.key, r.state`
-
-	runsBetween = `SELECT ` + runColumns + ` FROM holdfast_runs r
-		WHERE r.id BETWEEN ?1 AND ?2 ORDER BY r.id LIMIT ?3`
-
-	runsOfFiring = `SELECT ` + runColumns + ` FROM holdfast_runs r
-		WHERE r.job = ?1 AND r.scheduled_at = ?2 AND r.key = '' ORDER BY r.recovery`
-	runsOfKey = `SELECT ` + runColumns + ` FROM holdfast_runs r
-		WHERE r.job = ?1 AND r.key = ?2 AND r.key <> '' ORDER BY r.recovery`
 )
 
 // ListJobs implements storage.Listings.
@@ -358,109 +307,4 @@ func (s *Store) Outcomes(ctx context.Context, names []string,
 		return nil
 	})
 	return found, wrap("list outcomes", err)
-}
-
-// EndCounts implements storage.Listings.
-func (s *Store) EndCounts(ctx context.Context, since time.Time) ([]storage.EndCount, error) {
-	var parts []string
-	for _, state := range jobs.States() {
-		if state.Final() && state != jobs.Succeeded {
-			parts = append(parts, fmt.Sprintf(endsOfState, state, storage.MaxTallied))
-		}
-	}
-	return s.endCounts(ctx, strings.Join(parts, " UNION ALL "), micros(since))
-}
-
-// JobEndCounts implements storage.Listings.
-func (s *Store) JobEndCounts(ctx context.Context, job string,
-	since time.Time) ([]storage.EndCount, error) {
-	return s.endCounts(ctx, fmt.Sprintf(endsOfJob, storage.MaxTallied), job, micros(since))
-}
-
-func (s *Store) endCounts(ctx context.Context, of string, args ...any) ([]storage.EndCount, error) {
-	var endCounts []storage.EndCount
-	err := each(ctx, s.readers, fmt.Sprintf(selectEndCounts, of), args, func(rows *sql.Rows) error {
-		var t storage.EndCount
-		var last int64
-		err := rows.Scan(&t.Job, &t.State, &t.Reason, &t.Runs, &last)
-		t.Last = fromMicros(last)
-		endCounts = append(endCounts, t)
-		return err
-	})
-	return endCounts, wrap("count runs", err)
-}
-
-// EndedJobs implements storage.Listings.
-func (s *Store) EndedJobs(ctx context.Context,
-	f storage.EndedJobsFilter) (storage.EndedJobs, error) {
-	parts := make([]string, len(f.States))
-	for i, state := range f.States {
-		parts[i] = fmt.Sprintf(endedOfState, state)
-	}
-	var counts []storage.EndCount
-	err := each(ctx, s.readers, fmt.Sprintf(endedJobs, strings.Join(parts, " UNION ALL ")),
-		[]any{micros(f.From), micros(f.Until), f.Most + 1}, func(rows *sql.Rows) error {
-			var c storage.EndCount
-			err := rows.Scan(&c.Job, &c.State, &c.Runs)
-			counts = append(counts, c)
-			return err
-		})
-	return storage.NewEndedJobs(counts, f), wrap("list jobs by ended runs", err)
-}
-
-// CountRuns implements storage.Listings.
-func (s *Store) CountRuns(ctx context.Context, parts []storage.JobPart,
-	most int) ([]storage.JobPartCount, error) {
-	list := make([][3]any, len(parts))
-	for i, p := range parts {
-		list[i] = [3]any{p.Job, micros(p.From), micros(p.Until)}
-	}
-	encoded, err := encode(list)
-	if err != nil {
-		return nil, wrap("count runs by time", err)
-	}
-	counts := make([]storage.JobPartCount, len(parts))
-	err = each(ctx, s.readers, countRuns, []any{encoded, most + 1}, func(rows *sql.Rows) error {
-		var i, runs int
-		err := rows.Scan(&i, &runs)
-		if err == nil {
-			counts[i].Runs = runs
-		}
-		return err
-	})
-	if err != nil {
-		return nil, wrap("count runs by time", err)
-	}
-	args := []any{encoded, min(most, storage.MaxUnsuccessful) + 1}
-	err = each(ctx, s.readers, countUnsuccessful, args, func(rows *sql.Rows) error {
-		var i, runs int
-		var state jobs.State
-		var last int64
-		err := rows.Scan(&i, &state, &runs, &last)
-		if err == nil {
-			counts[i].Add(state, runs, fromMicros(last))
-		}
-		return err
-	})
-	for i := range counts {
-		counts[i].Bound(most)
-	}
-	return counts, wrap("count runs by time", err)
-}
-
-// FiringRuns implements storage.Listings.
-func (s *Store) FiringRuns(ctx context.Context, f storage.Firing) ([]storage.Record, error) {
-	query, arg := runsOfFiring, any(micros(f.ScheduledAt))
-	if f.Key != "" {
-		query, arg = runsOfKey, f.Key
-	}
-	records, err := s.records(ctx, query, f.Job, arg)
-	return records, wrap("list runs of a firing", err)
-}
-
-// RunsBetween implements storage.Listings.
-func (s *Store) RunsBetween(ctx context.Context, first, last uuid.UUID,
-	limit int) ([]storage.Record, error) {
-	records, err := s.records(ctx, runsBetween, first, last, limit)
-	return records, wrap("list runs by id", err)
 }
