@@ -266,8 +266,8 @@ func retried(r *storage.Record) []storage.RunAttempt {
 			Output: "\x1b[32mINF\x1b[0m page 1 of 40 fetched\n" +
 				"\x1b[1;31mERR\x1b[0m <b>502</b> \x1b]0;title\x07from the vendor\x1b[9\n"},
 		{Attempt: 2, State: jobs.TimedOut, Reason: reasons.Timeout,
-			Error: "timeout: it had not ended after 15s", Replica: "replica-3", Token: r.Token - 4,
-			StartedAt: at(33), FinishedAt: at(18)},
+			Error:   "timeout: the attempt had not ended after 15s",
+			Replica: "replica-3", Token: r.Token - 4, StartedAt: at(33), FinishedAt: at(18)},
 	}
 }
 

@@ -167,7 +167,7 @@ func shopNight(h *history) []storage.Record {
 	invoices.Error = "mail.example.com:587: 454 4.7.0 TLS is not available"
 	h.attempts = map[uuid.UUID][]storage.RunAttempt{invoices.ID: shopAttempts(&invoices)}
 	report := failed(7, "report-sales", "replica-1", "01:30:00", 10*time.Minute, jobs.TimedOut)
-	report.Reason, report.Error = reasons.Timeout, "timeout: it had not ended after 10m0s"
+	report.Reason, report.Error = reasons.Timeout, "timeout: the attempt had not ended after 10m"
 	gone := failed(8, "load-events", "replica-4", "02:47:00", 17*time.Second, jobs.Lost)
 	gone.Reason = reasons.SessionLost
 	night := []storage.Record{archive, events, stock, prune, export, invoices, report, gone}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/attempt"
+	"github.com/holdfast-dev/holdfast/internal/durations"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -81,5 +82,6 @@ func committedBefore(err error) bool {
 }
 
 func timeoutCause(after time.Duration) error {
-	return fmt.Errorf("%w: it had not ended after %s", jobs.ErrTimeout, after)
+	return fmt.Errorf("%w: the attempt had not ended after %s", jobs.ErrTimeout,
+		durations.Short(after))
 }

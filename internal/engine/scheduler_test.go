@@ -314,7 +314,7 @@ func TestEndsOfAttempts(t *testing.T) {
 		"error":                      {func(context.Context, *jobs.Run, struct{}) error { return boom }, 0, "failed", "boom"},
 		"panic":                      {func(context.Context, *jobs.Run, struct{}) error { panic("oh") }, 0, "failed panic", "handler panicked: oh"},
 		"bad index":                  {func(context.Context, *jobs.Run, struct{}) error { var list []int; list[0] = 1; return nil }, 0, "failed panic", "handler panicked: runtime error: index out of range [0] with length 0"},
-		"timeout":                    {func(ctx context.Context, _ *jobs.Run, _ struct{}) error { <-ctx.Done(); return context.Cause(ctx) }, time.Second, "timed_out timeout", "timeout: it had not ended after 1s"},
+		"timeout":                    {func(ctx context.Context, _ *jobs.Run, _ struct{}) error { <-ctx.Done(); return context.Cause(ctx) }, time.Second, "timed_out timeout", "timeout: the attempt had not ended after 1s"},
 		"succeeds after the timeout": {func(ctx context.Context, _ *jobs.Run, _ struct{}) error { <-ctx.Done(); return nil }, time.Second, "succeeded", ""},
 		"ignores its context":        {func(context.Context, *jobs.Run, struct{}) error { time.Sleep(30 * time.Second); return nil }, time.Second, "timed_out timeout", "handler ignored the end of its context and was abandoned"},
 		"superseded inside": {func(context.Context, *jobs.Run, struct{}) error {

@@ -35,7 +35,7 @@ func TestRunEndsAfterItsTimeout(t *testing.T) {
 	c.start("a")
 	slow := c.awaitRun("job = 'slow' AND state = 'timed_out'")
 	c.expect(slow, "timed_out", "timeout")
-	if want := "it had not ended after 300ms"; !strings.Contains(slow.Detail, want) {
+	if want := "the attempt had not ended after 300ms"; !strings.Contains(slow.Detail, want) {
 		t.Errorf("detail %q, want %q in it", slow.Detail, want)
 	}
 	c.expectLine(c.replicas["a"], "run ended", slow.ID, `"state":"timed_out"`)
