@@ -89,8 +89,8 @@ func TestHolderInWords(t *testing.T) {
 		"an unknown holder":               {},
 		"job sales (run r1) on replica-1": {Owner: Owner{"replica-1", "sales", "r1"}},
 		"job sales":                       {Owner: Owner{Job: "sales"}},
-		"a lock on replica-1":             {Owner: Owner{Replica: "replica-1"}},
-		"a lock (run r1) on replica-1":    {Owner: Owner{Replica: "replica-1", Run: "r1"}},
+		"a program on replica-1":          {Owner: Owner{Replica: "replica-1"}},
+		"a program (run r1) on replica-1": {Owner: Owner{Replica: "replica-1", Run: "r1"}},
 	}
 	for want, holder := range tests {
 		if got := holder.String(); got != want {

@@ -1,5 +1,5 @@
 // Package locking locks resources for replicas that share them: tables, "/"-separated paths,
-// semaphores. It can be used without the scheduler.
+// and resources with slots. It can be used without the scheduler.
 //
 // # Two kinds of locks
 //

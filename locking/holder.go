@@ -19,14 +19,15 @@ type Holder struct {
 // Known reports whether the holder could be read.
 func (h Holder) Known() bool { return h.Owner != Owner{} }
 
-// String returns "job sales (run 0190…) on replica-1", or "an unknown holder".
+// String returns "job sales (run 0190…) on replica-1", "a program on replica-1", or "an unknown
+// holder".
 func (h Holder) String() string {
 	if !h.Known() {
 		return "an unknown holder"
 	}
 	text := "job " + h.Job
 	if h.Job == "" {
-		text = "a lock"
+		text = "a program"
 	}
 	if h.Run != "" {
 		text += " (run " + h.Run + ")"

@@ -65,7 +65,7 @@ func (s *subject) explainDependent() error {
 	switch {
 	case len(notScheduled) > 0 && s.only(VerdictForgotten):
 		return s.say(VerdictForgotten,
-			"What became of it is not known any more: the history is kept for %s.", days(s.keep))
+			"Its outcome is no longer known: the history is kept for %s.", days(s.keep))
 	case len(notScheduled) > 0:
 		return s.say(VerdictNotScheduled,
 			"It is not due at %s, because it depends on %s, which has "+

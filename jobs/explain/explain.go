@@ -172,7 +172,7 @@ func (x *Explainer) ExplainAt(ctx context.Context, name string, at time.Time) (E
 		}
 	}
 	for _, r := range s.ManualRuns {
-		note := fmt.Sprintf("it was triggered by hand at %s: run %s, %s",
+		note := fmt.Sprintf("a trigger added a run at %s: run %s, %s",
 			s.shown(r.CreatedAt), r.ID, r.State)
 		if r.Backfill != uuid.Nil {
 			note = fmt.Sprintf("a backfill ran this scheduled time: run %s, created at %s, %s",

@@ -197,21 +197,29 @@ func TestExplanations(t *testing.T) {
 		{name: "running", runs: []storage.Record{run("nightly", jobs.Running, func(r *storage.Record) {
 			r.FinishedAt = nil
 		})}, verdict: explain.VerdictRunning,
-			want: "It runs on replica a since 2026-06-08 02:30:01 CEST, with token 17."},
+			want: "It has run on replica a since 2026-06-08 02:30:01 CEST, with token 17."},
 		{name: "waiting", runs: []storage.Record{run("nightly", jobs.Waiting, func(r *storage.Record) {
 			unstarted(reasons.LockHeld, "")(r)
 			r.BlockedBy = &jobs.Blocker{Resource: "public/orders",
 				Holder: locking.Owner{Job: "import", Replica: "b", Run: "4711"}}
 		})}, verdict: explain.VerdictWaiting,
-			want: "Its run waits since 2026-06-08 02:30:00 CEST: public/orders is held by job " +
-				"import on replica b (run 4711)."},
+			want: "Its run has waited since 2026-06-08 02:30:00 CEST: public/orders is held by " +
+				"job import (run 4711) on b."},
+		{name: "waiting for a program", runs: []storage.Record{run("nightly", jobs.Waiting, func(r *storage.Record) {
+			unstarted(reasons.LockHeld, "")(r)
+			r.BlockedBy = &jobs.Blocker{Resource: "public/orders",
+				Holder: locking.Owner{Replica: "b"}}
+		})}, verdict: explain.VerdictWaiting,
+			want: "Its run has waited since 2026-06-08 02:30:00 CEST: public/orders is held by a " +
+				"program on b."},
 		{name: "waiting for an attempt", runs: []storage.Record{run("nightly", jobs.Waiting, func(r *storage.Record) { r.Reason, r.Detail = reasons.Retry, "attempt 1 ended as failed" })},
 			verdict: explain.VerdictWaiting,
-			want: "Its run waits since 2026-06-08 02:30:00 CEST: a further attempt follows, " +
-				"attempt 1 ended as failed."},
+			want: "Its run has waited since 2026-06-08 02:30:00 CEST: attempt 1 ended as failed, " +
+				"and the next one follows."},
 		{name: "waiting for a worker", runs: []storage.Record{run("nightly", jobs.Waiting, unstarted(reasons.NoWorker, ""))},
 			verdict: explain.VerdictWaiting,
-			want:    "Its run waits since 2026-06-08 02:30:00 CEST: replica a has no free worker."},
+			want: "Its run has waited since 2026-06-08 02:30:00 CEST: replica a has no free " +
+				"worker."},
 		{name: "skipped", runs: []storage.Record{run("nightly", jobs.Skipped, unstarted(reasons.LockHeld, "public/orders was held by job import on b; tried 5 times in 7.5s"))},
 			verdict: explain.VerdictSkipped,
 			want: "It was skipped (lock_held): public/orders was held by job import on b; tried " +
@@ -229,9 +237,9 @@ func TestExplanations(t *testing.T) {
 		{name: "excluded", at: "2026-12-24 02:30", now: "2026-12-25 00:00:00", verdict: explain.VerdictExcluded, want: "It was not run, because calendar holidays excludes 2026-12-24 02:30:00 CET."},
 		{name: "paused", checked: "2026-06-07 12:00:00", pauses: []storage.Pause{pause},
 			verdict: explain.VerdictPaused,
-			want: "It was to start at 2026-06-08 02:30:00 CEST, but job nightly is paused " +
-				"since 2026-06-07 12:00:00 CEST by alice (migration); when that ends, the " +
-				"misfire policy decides."},
+			want: "It was to start at 2026-06-08 02:30:00 CEST, but job nightly has been " +
+				"paused since 2026-06-07 12:00:00 CEST by alice (migration). When the pause " +
+				"ends, the misfire policy decides."},
 		{name: "late", now: "2026-06-08 02:30:04", checked: "2026-06-07 02:31:00",
 			verdict: explain.VerdictLate,
 			want: "It was to start at 2026-06-08 02:30:00 CEST, 4s ago, and no replica has " +
@@ -239,30 +247,32 @@ func TestExplanations(t *testing.T) {
 		{name: "overdue", now: "2026-06-08 02:30:34", checked: "2026-06-07 02:31:00",
 			verdict: explain.VerdictLate,
 			want: "It was to start at 2026-06-08 02:30:00 CEST, 34s ago, and no replica has " +
-				"started it: with the next check the misfire policy (run_once) decides."},
+				"started it. At the next check for misfires, the misfire policy (run_once) " +
+				"decides."},
 		{name: "no live replica", now: "2026-06-08 04:30:00", checked: "2026-06-07 02:31:00",
 			down: true, verdict: explain.VerdictLate,
-			want: "It was to start at 2026-06-08 02:30:00 CEST, 2h ago, but no replica is up; " +
-				"when one is, the misfire policy decides."},
+			want: "It was to start at 2026-06-08 02:30:00 CEST, 2h ago, but no replica is live. " +
+				"When a replica starts, the misfire policy decides."},
 		{name: "future", now: "2026-06-07 12:00:00", verdict: explain.VerdictFuture, want: "It is due in 14h30m, at 2026-06-08 02:30:00 CEST."},
 		{name: "future and paused", now: "2026-06-07 12:00:00", pauses: []storage.Pause{pause},
 			verdict: explain.VerdictFuture,
-			want: "It is due in 14h30m, at 2026-06-08 02:30:00 CEST; job nightly is paused " +
-				"since 2026-06-07 12:00:00 CEST by alice (migration)."},
+			want: "It is due in 14h30m, at 2026-06-08 02:30:00 CEST; job nightly has been " +
+				"paused since 2026-06-07 12:00:00 CEST by alice (migration)."},
 		{name: "not due", at: "2026-06-08 02:31", verdict: explain.VerdictNotScheduled,
 			want: "It is not due at 2026-06-08 02:31:00 CEST: the scheduled time before is " +
 				"2026-06-08 02:30:00 CEST, the next is 2026-06-09 02:30:00 CEST."},
 		{name: "never due", job: "triggered", at: "2026-06-08T00:30:00Z", verdict: explain.VerdictNotScheduled, want: "It is never due: it has no schedule and runs only when triggered."},
 		{name: "not counted", at: "2026-05-31 02:30", verdict: explain.VerdictNotCounted,
 			want: "There is no record of it: the job's active definition is of 2026-06-01 " +
-				"00:00:00 CEST; before that it was not there, had another schedule, or had an " +
-				"outage whose earlier scheduled times are not recorded one by one."},
+				"00:00:00 CEST. Before that time, the job did not exist, had another schedule, " +
+				"or had an outage. Only the last scheduled times of an outage have one record " +
+				"each."},
 		{name: "not recorded", at: "2026-06-03 02:30", verdict: explain.VerdictNotCounted,
-			want: "There is no record of it: it is among the earlier scheduled times of an " +
-				"outage, which are not recorded one by one."},
+			want: "There is no record of it: it is one of the earlier scheduled times of an " +
+				"outage. Only the last scheduled times of an outage have one record each."},
 		{name: "forgotten", at: "2026-04-30 02:30", verdict: explain.VerdictForgotten,
-			want: "What became of it is not known any more: the history is kept for 30 days, and " +
-				"this is 39 days ago."},
+			want: "Its outcome is no longer known: the history is kept for 30 days, and the " +
+				"scheduled time was 39 days ago."},
 		{name: "in a gap", at: "2027-03-28 02:30", verdict: explain.VerdictFuture, want: "It is due in 292 days, at 2027-03-28 03:00:00 CEST."},
 
 		{name: "dependency is not due", job: "report", at: "2026-06-09 02:30",
@@ -274,7 +284,7 @@ func TestExplanations(t *testing.T) {
 		{name: "dependency runs", job: "report",
 			runs: []storage.Record{run("nightly", jobs.Succeeded, nil),
 				run("weekly", jobs.Running, nil)}, verdict: explain.VerdictAwaitingDependencies,
-			want: "It waits for weekly to succeed: it runs on replica a since 2026-06-08 " +
+			want: "It waits for weekly to succeed: it has run on replica a since 2026-06-08 " +
 				"02:30:01 CEST, with token 17."},
 		{name: "dependency failed", job: "report",
 			runs: []storage.Record{run("nightly", jobs.Failed, func(r *storage.Record) {
@@ -404,7 +414,7 @@ func TestExplanationDetails(t *testing.T) {
 		e.ManualRuns[1].ID != manual.ID {
 		t.Errorf("manual runs %+v, want %s and %s", e.ManualRuns, again.ID, manual.ID)
 	}
-	notes(e, "it was triggered by hand at 2026-06-08 02:31:00 CEST: run "+manual.ID.String(),
+	notes(e, "a trigger added a run at 2026-06-08 02:31:00 CEST: run "+manual.ID.String(),
 		"a backfill ran this scheduled time: run "+again.ID.String()+", created at 2026-07-08 ",
 		"the active definition of the job is not the one of this configuration: it is version 3")
 	if e.ScheduledBefore == nil ||

@@ -15,10 +15,10 @@ import (
 func (s *subject) explainRun(r storage.Record) error {
 	switch r.State {
 	case jobs.Running:
-		return s.say(VerdictRunning, "It runs on replica %s since %s, %s.", r.Replica,
+		return s.say(VerdictRunning, "It has run on replica %s since %s, %s.", r.Replica,
 			s.shownOrNone(r.StartedAt), s.numbers(r))
 	case jobs.Waiting:
-		return s.say(VerdictWaiting, "Its run waits since %s: %s.", s.shown(waitsSince(r)),
+		return s.say(VerdictWaiting, "Its run has waited since %s: %s.", s.shown(waitsSince(r)),
 			waitsFor(r))
 	case jobs.Skipped:
 		return s.say(VerdictSkipped, "It was skipped (%s): %s.", r.Reason, why(r))
@@ -75,7 +75,7 @@ func took(r storage.Record) string {
 
 func outcome(r storage.Record) string {
 	verb := map[jobs.State]string{
-		jobs.Succeeded: "succeeded", jobs.Failed: "failed", jobs.TimedOut: "ended by its timeout",
+		jobs.Succeeded: "succeeded", jobs.Failed: "failed", jobs.TimedOut: "exceeded its timeout",
 		jobs.Cancelled: "was cancelled", jobs.Lost: "was lost",
 	}[r.State]
 	if text := firstLine(firstOf(r.Error, r.Detail)); text != "" && r.State != jobs.Succeeded {
@@ -94,22 +94,17 @@ func waitsSince(r storage.Record) time.Time {
 // waitsFor describes what a waiting run waits for.
 func waitsFor(r storage.Record) string {
 	if r.BlockedBy != nil {
-		if r.BlockedBy.Waiting {
-			return r.BlockedBy.Words("")
-		}
-		holder := r.BlockedBy.Holder
-		return fmt.Sprintf("%s is held by job %s on replica %s (run %s)", r.BlockedBy.Resource,
-			holder.Job, holder.Replica, holder.Run)
+		return r.BlockedBy.Words("is held by")
 	}
 	switch r.Reason {
 	case reasons.NoWorker:
 		return "replica " + r.Replica + " has no free worker"
 	case reasons.Retry:
-		return "a further attempt follows, " + firstOf(r.Detail, "one failed")
+		return firstOf(r.Detail, "an attempt failed") + ", and the next one follows"
 	case reasons.Paused:
 		return firstOf(r.Detail, "it is paused")
 	}
-	return firstOf(r.Detail, "for a replica to adopt it")
+	return firstOf(r.Detail, "no replica has adopted it yet")
 }
 
 // why returns why a firing did not run.
@@ -118,7 +113,7 @@ func why(r storage.Record) string {
 		return strings.TrimSuffix(firstLine(r.Detail), ".")
 	}
 	if r.BlockedBy != nil {
-		return waitsFor(r)
+		return r.BlockedBy.Words("was held by")
 	}
 	return firstOf(firstLine(r.Error), strings.ReplaceAll(string(r.Reason), "_", " "),
 		"no reason was recorded")

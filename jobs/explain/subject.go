@@ -121,22 +121,23 @@ func (s *subject) explainNoRun() error {
 			s.delayed())
 	case s.view.Version > 0 && s.at.After(s.view.CheckedUntil) && paused != nil:
 		return s.say(VerdictPaused,
-			"It was to start at %s, but %s; when that ends, the misfire policy decides.",
+			"It was to start at %s, but %s. When the pause ends, the misfire policy decides.",
 			s.shown(s.start), s.pausedWords(*paused))
 	case s.view.Version > 0 && s.at.After(s.view.CheckedUntil):
 		return s.explainLate(late)
 	case s.at.Before(now.Add(-s.keep)):
-		return s.say(VerdictForgotten, "What became of it is not known any more: the history is "+
-			"kept for %s, and this is %s ago.", days(s.keep), days(now.Sub(s.at)))
+		return s.say(VerdictForgotten, "Its outcome is no longer known: the history is kept for "+
+			"%s, and the scheduled time was %s ago.", days(s.keep), days(now.Sub(s.at)))
 	case s.view.Version == 0:
 		return s.say(VerdictNotCounted, "It was not run: no replica has registered the job yet.")
 	case !s.at.After(s.view.UpdatedAt):
 		return s.say(VerdictNotCounted, "There is no record of it: the job's active definition "+
-			"is of %s; before that it was not there, had another schedule, or had an outage "+
-			"whose earlier scheduled times are not recorded one by one.", s.shown(s.view.UpdatedAt))
+			"is of %s. Before that time, the job did not exist, had another schedule, or had an "+
+			"outage. Only the last scheduled times of an outage have one record each.",
+			s.shown(s.view.UpdatedAt))
 	}
-	return s.say(VerdictNotCounted, "There is no record of it: it is among the earlier scheduled "+
-		"times of an outage, which are not recorded one by one.")
+	return s.say(VerdictNotCounted, "There is no record of it: it is one of the earlier scheduled "+
+		"times of an outage. Only the last scheduled times of an outage have one record each.")
 }
 
 // explainLate explains a scheduled time that has passed without a decision.
@@ -146,15 +147,15 @@ func (s *subject) explainLate(late time.Duration) error {
 	case err != nil:
 		return err
 	case replicas == 0:
-		return s.say(VerdictLate, "It was to start at %s, %s ago, but no replica is up; when one "+
-			"is, the misfire policy decides.", s.shown(s.start), rounded(late))
+		return s.say(VerdictLate, "It was to start at %s, %s ago, but no replica is live. When a "+
+			"replica starts, the misfire policy decides.", s.shown(s.start), rounded(late))
 	case late <= s.job.MisfireThreshold || s.job.MisfireThreshold == 0:
 		return s.say(VerdictLate,
 			"It was to start at %s, %s ago, and no replica has started it yet.", s.shown(s.start),
 			rounded(late))
 	}
-	return s.say(VerdictLate, "It was to start at %s, %s ago, and no replica has started it: "+
-		"with the next check the misfire policy (%s) decides.",
+	return s.say(VerdictLate, "It was to start at %s, %s ago, and no replica has started it. "+
+		"At the next check for misfires, the misfire policy (%s) decides.",
 		s.shown(s.start), rounded(late), s.job.Misfire)
 }
 
@@ -183,7 +184,7 @@ func (s *subject) activePause() *storage.Pause {
 }
 
 func (s *subject) pausedWords(p storage.Pause) string {
-	words := fmt.Sprintf("%s is paused since %s by %s", p.Target, s.shown(p.At), p.By)
+	words := fmt.Sprintf("%s has been paused since %s by %s", p.Target, s.shown(p.At), p.By)
 	if p.Reason != "" {
 		words += fmt.Sprintf(" (%s)", p.Reason)
 	}
