@@ -37,7 +37,7 @@ type Job[P any] struct {
 	NeedsPostgres bool
 	Handler       string // instead of Run: the name of a registered or built-in handler
 	Params        P      // its JSON is an object
-	// Overridable are the keys of Params that a trigger may replace; nil: none. The params of the
+	// Overridable are the keys of Params that a trigger can override; nil: none. The params of the
 	// handler must have these keys.
 	Overridable []string
 

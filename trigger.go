@@ -17,11 +17,12 @@ import (
 )
 
 // Trigger requests one run of a job, now or at a later time. P is the type of the params that the
-// trigger replaces: the type of the job's params, or one with some of its keys.
+// trigger overrides: the type of the job's params, or one with some of its keys.
 type Trigger[P any] struct {
 	Job string
-	// Params replace the params of the job, key by key. The job must list each key of their JSON as
-	// overridable. The zero value of P replaces none, even if its JSON has keys with empty values.
+	// Params override the params of the job, key by key. The job must list each key of their JSON
+	// as overridable. The zero value of P overrides none, even if its JSON has keys with empty
+	// values.
 	Params P
 	// Key makes the trigger idempotent: if the actor repeats it with the same Job, Key, Params, At
 	// and Delay, the result is the first run. "": each trigger has a run of its own. At most 200

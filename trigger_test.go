@@ -35,7 +35,7 @@ type helloParams struct {
 	Name string `json:"name"`
 }
 
-// helloReplica returns a running replica with the job hello, whose name a trigger may replace. The
+// helloReplica returns a running replica with the job hello, whose name a trigger can override. The
 // names of its runs go to the channel. A run for "nobody" fails.
 func helloReplica(t *testing.T) (*holdfast.Replica, <-chan string) {
 	t.Helper()

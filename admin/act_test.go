@@ -164,7 +164,7 @@ func TestRefusedActions(t *testing.T) {
 		{"/api/v1/jobs/rollup-sales/trigger", `{"params": {"rows": "many", "colour": 1}}`, 422,
 			`params: colour: unknown key "colour", expected one of rows; rows: found a string, expected int`},
 		{"/api/v1/jobs/added/trigger", `{"params": {"rows": 1}}`, 422,
-			`params: rows: a trigger cannot replace "rows", expected none: the job has no overridable params`},
+			`params: rows: a trigger cannot override "rows", expected none: the job has no overridable params`},
 		{"/api/v1/jobs/rollup-sales/trigger", `{"params": [1]}`, 400, `params: expected an object`},
 		{"/api/v1/jobs/added/trigger", `{"params": {"rows": "many"}}`, 422,
 			`params: rows: found a string, expected int`},

@@ -25,7 +25,7 @@ type JobDefinition struct {
 	Inactive bool `json:"inactive,omitempty"`
 	// with [redacted] in place of secrets; absent without the permission edit_jobs
 	Params      json.RawMessage  `json:"params,omitempty"`
-	Overridable []string         `json:"overridable,omitempty"` // params that a trigger may replace
+	Overridable []string         `json:"overridable,omitempty"` // params a trigger can override
 	Database    string           `json:"database,omitempty"`    // absent: that of the store
 	Calendars   []string         `json:"calendars,omitempty"`   // that exclude scheduled times
 	After       []string         `json:"after,omitempty"`       // its dependencies

@@ -318,7 +318,7 @@ func describedOperations() map[string]operation {
 						"the run is skipped. With 0, no run is added if something blocks it. By " +
 						"default the run waits until the job's deadline."},
 				"reason": reason, "params": object{"type": "object",
-					"description": "Params that replace those of the job, by key. " +
+					"description": "Params that override those of the job, by key. " +
 						"The job must list them as overridable."}, "even_paused": flag(
 					"Start the run even if the job is paused. Needs the " +
 						"permission to pause the job too.")}},

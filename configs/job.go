@@ -30,7 +30,7 @@ type Job struct {
 	ReadTables []string   `yaml:"read_tables"` // read tables: shared locks
 	Resources  []Resource `yaml:"resources"`   // other resources
 	Params     Params     `yaml:"params"`
-	// Overridable are the keys of Params that a trigger may replace.
+	// Overridable are the keys of Params that a trigger can override.
 	Overridable []string `yaml:"overridable"`
 	Group       string   `yaml:"group"` // group with limits and pauses; "": none
 	Priority    int      `yaml:"priority" min:"1" max:"9"`

@@ -76,7 +76,7 @@ type Job struct {
 	// Secrets are texts in Params that errors, logs and output of its runs must not show. They are
 	// replaced by [redacted].
 	Secrets []string
-	// Overridable are the keys of Params that a trigger may replace; nil: none.
+	// Overridable are the keys of Params that a trigger can override; nil: none.
 	Overridable []string
 
 	// Database is the name of the database in which its transactions are; "" is that of the store.

@@ -210,7 +210,7 @@ func (o *Operations) Backfills(ctx context.Context,
 func BackfillTarget(ctx context.Context, l Lookup, id uuid.UUID) (permission.Target, error) {
 	b, err := l.Backfill(ctx, id)
 	if err != nil {
-		return permission.Target{}, fmt.Errorf("backfill %s: %w", id, err)
+		return permission.Target{}, err
 	}
 	return JobTarget(ctx, l, b.Job)
 }

@@ -77,7 +77,7 @@ func (o *Operations) checkParams(ctx context.Context, r storage.TriggerRequest) 
 	return checkOverridable(job, r.Params)
 }
 
-// checkOverridable returns a *ParamsError if the trigger replaces params that the job does not
+// checkOverridable returns a *ParamsError if the trigger overrides params that the job does not
 // list.
 func checkOverridable(job jobs.Job, trigger json.RawMessage) error {
 	var given map[string]json.RawMessage
@@ -92,7 +92,7 @@ func checkOverridable(job jobs.Job, trigger json.RawMessage) error {
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		if !slices.Contains(job.Overridable, key) {
 			problems = append(problems, jobs.ParamProblem{Key: key, Message: fmt.Sprintf(
-				"a trigger cannot replace %q, expected %s", key, expected)})
+				"a trigger cannot override %q, expected %s", key, expected)})
 		}
 	}
 	if len(problems) > 0 {
@@ -101,7 +101,7 @@ func checkOverridable(job jobs.Job, trigger json.RawMessage) error {
 	return nil
 }
 
-// Overridable returns the params of a job that a trigger may replace. It returns
+// Overridable returns the params of a job that a trigger can override. It returns
 // storage.ErrNotFound if this configuration does not have the job.
 func (o *Operations) Overridable(ctx context.Context, name string) ([]string, error) {
 	job, err := o.job(ctx, name)

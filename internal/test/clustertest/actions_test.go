@@ -320,7 +320,7 @@ func TestTriggersWithParams(t *testing.T) {
 		want string
 	}{
 		{[]string{"trigger", "hold", "--params", `{"gates": 1}`}, `params: gates: unknown key "gates"`},
-		{[]string{"trigger", "hold", "--params", `{"tables": []}`}, `params: tables: a trigger cannot replace "tables", expected one of gate, takes`},
+		{[]string{"trigger", "hold", "--params", `{"tables": []}`}, `params: tables: a trigger cannot override "tables", expected one of gate, takes`},
 		{[]string{"trigger", "hold", "--params", `1`}, `--params: expected a JSON object`},
 		{[]string{"trigger", "hold", "--params", `{}`, "--key", "click"}, `trigger job "hold": key "click" already belongs to a run with other params or for another time`},
 	} {
