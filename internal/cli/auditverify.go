@@ -43,9 +43,9 @@ func (c *commandLine) auditVerifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Check the hash chain of the audit log",
-		Long: `Check the hash chain of the audit log, and print its head. The first entry that was
-changed or deleted after it was sealed is reported, and entries that wait for
-their link for longer than --max-unsealed.
+		Long: `Check the hash chain of the audit log, and print its head. The command reports the
+first entry that was changed or deleted after it was sealed, and entries that have
+waited for their link for longer than --max-unsealed.
 
 Note heads elsewhere, and give them to later checks with --known. Otherwise
 somebody who can write all tables of the store can compute a new chain.

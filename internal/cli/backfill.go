@@ -36,7 +36,7 @@ to overlap.
 
 With --wait, the command shows the progress and waits until the backfill has ended. The
 exit code is 0 if all its runs succeeded, 2 if one did not, and 3 if the backfill was
-cancelled or stopped. Code 1 means that the command itself failed. To interrupt the
+cancelled or stopped. Code 1 means that the command itself failed. Interrupting the
 command does not end the backfill: "scheduler backfills BACKFILL --wait" waits again.
 
 With --dry-run, the command only prints the scheduled times that would get a run, and

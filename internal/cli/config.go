@@ -21,8 +21,8 @@ func (c *commandLine) configCommand() *cobra.Command {
 
 func (c *commandLine) configReloadCommand() *cobra.Command {
 	return c.actionCommand(&cobra.Command{
-		Use: "reload", Short: "Have a replica read its configuration again", Args: cobra.NoArgs,
-		Long: `Have the replica at --server read its configuration again, like SIGHUP: jobs, access
+		Use: "reload", Short: "Make a replica read its configuration again", Args: cobra.NoArgs,
+		Long: `Make the replica at --server read its configuration again, like SIGHUP: jobs, access
 to the admin page, and the log level. If the configuration has a mistake, nothing
 changes, and the log of the replica lists the mistakes. The output names the changed
 jobs, and changed keys that need a restart.

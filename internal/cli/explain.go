@@ -86,7 +86,7 @@ func explanationRows(e explain.Explanation) [][]string {
 			r.Replica, r.Token, r.Recovery, r.Attempt, why(r)))
 	}
 	for _, r := range e.ManualRuns {
-		label := "by hand"
+		label := "triggered"
 		if r.Backfill != uuid.Nil {
 			label = "backfill"
 		}

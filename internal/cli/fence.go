@@ -15,7 +15,7 @@ import (
 // fenceCommand returns the command "fence".
 func (c *commandLine) fenceCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "fence",
-		Short: "Create the tables that fence the jobs of another database"}
+		Short: "Create the tables of the fence in another database"}
 	cmd.AddCommand(c.fenceInstallCommand(), c.fencePrintCommand())
 	return cmd
 }

@@ -12,7 +12,7 @@ import (
 
 // importCommand returns the command "import".
 func (c *commandLine) importCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "import", Short: "Print jobs for another scheduler's table"}
+	cmd := &cobra.Command{Use: "import", Short: "Print the jobs of another scheduler as YAML"}
 	cmd.AddCommand(c.importCrontabCommand())
 	return cmd
 }

@@ -33,8 +33,8 @@ func (c *commandLine) logsCommand() *cobra.Command {
 	var follow bool
 	cmd := remotely(&cobra.Command{
 		Use: "logs RUN", Short: "Print the output of a run", Args: cobra.ExactArgs(1),
-		Long: `Print the output of a run: what its handler logged and wrote, of its last attempt.
-The output of earlier attempts is in "scheduler runs RUN --attempt N".
+		Long: `Print the output of the last attempt of a run: what its handler logged and wrote.
+"scheduler runs RUN --attempt N" prints the output of an earlier attempt.
 
 With --follow, print new output until the run has ended. It appears after about two
 seconds. If the server or the database does not answer for a time, the command says so

@@ -34,7 +34,7 @@ configuration, and runs of triggers that are older than history.keep_triggered.
 
 Replicas do the same each minute, for at most a fifth of the time. The command does not
 rest, so it deletes a long history faster, for example after history.keep was reduced.
-It waits while a replica prunes. To interrupt it is safe. With SQLite, only the process
+It waits while a replica prunes. You can interrupt it. With SQLite, only the process
 that runs the jobs prunes.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.withStore(cmd.Context(), func(config *configs.Config,

@@ -22,7 +22,7 @@ func (c *commandLine) releaseCommand() *cobra.Command {
 		Short: "Release a lock by force, so that its holder can commit nothing more",
 		Args:  cobra.ExactArgs(1),
 		Long: `Release a lock by force. The command deletes the claim of the holder, with all its
-locks. The run of the holder is recorded as lost. It can commit nothing more in a
+locks. The run of the holder is recorded as lost, and can commit nothing more in a
 fenced transaction. Its effects elsewhere continue until its handler notices.
 
 RESOURCE is a name from "scheduler locks". Without --token, the resource must have

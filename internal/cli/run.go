@@ -28,7 +28,7 @@ If the configuration has a mistake, the replica logs it and changes nothing. The
 names changed keys that need a restart.
 
 While the database does not answer at the start, the replica waits for it and logs
-that. It serves no page before.
+that. Until the database answers, the replica serves no page.
 
 Under systemd with Type=notify, the replica tells systemd when it has started,
 reloads or stops, and that it is alive (WatchdogSec).`,

@@ -25,11 +25,12 @@ func (c *commandLine) triggerCommand() *cobra.Command {
 	var await bool
 	var cmd *cobra.Command
 	cmd = c.actionCommand(&cobra.Command{
-		Use: "trigger JOB", Short: "Run a job now, on any replica", Args: cobra.ExactArgs(1),
-		Long: `Run a job now. A replica takes up the run within about a second. The run waits for
-its tables like a scheduled run.
+		Use: "trigger JOB", Short: "Run a job now or later, on any replica",
+		Args: cobra.ExactArgs(1),
+		Long: `Run a job now or later, on any replica. A replica takes up the run within about a
+second. The run waits for its tables like a scheduled run.
 
-The object in --params replaces the params of the job, key by key. With --key, you
+The object in --params overrides the params of the job, key by key. With --key, you
 can safely repeat the command: for the same job and key, the same user or token
 gets the same run. A run that was skipped leaves its key free.
 
@@ -38,13 +39,13 @@ of the job. With --wait-for 10m, it ends as skipped if it has not begun after 10
 minutes. With --wait-for 0, the command refuses a trigger that would have to wait:
 it adds no run, prints the blocker and exits with 1.
 
-With --at or --delay, the run starts at that time, by the clock of the database. It
-is listed by "scheduler runs --state waiting" until then, and "scheduler cancel"
-removes it. A time that has passed is now.
+With --at or --delay, the run starts at that time, by the clock of the database. Until
+then, "scheduler runs --state waiting" lists it, and "scheduler cancel" cancels it. If
+the time has passed, the run starts now.
 
 With --wait, the command waits until the run has ended. The exit code is 0 if it
 succeeded, 2 if it failed, timed out or was lost, and 3 if it was skipped or
-cancelled. Code 1 means that the command itself failed. To interrupt the command
+cancelled. Code 1 means that the command itself failed. Interrupting the command
 does not end the run.`,
 		Example: `  scheduler trigger rollup-sales --reason "late data of Tuesday"
   scheduler trigger rollup-sales --params '{"account": "globex"}' --key tuesday
