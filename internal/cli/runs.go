@@ -82,7 +82,7 @@ func (c *commandLine) runsCommand() *cobra.Command {
 	cmd.Flags().StringSliceVar(&states, "state", nil, "only runs in this `state`; can be repeated")
 	cmd.Flags().IntVarP(&filter.Limit, "count", "n", 50, "maximum `number` of runs")
 	cmd.Flags().IntVar(&attempt, "attempt", 0,
-		"show the output of this attempt of RUN; 0 is the last `one`")
+		"show the output of the attempt with this `number`; 0 is the last one")
 	cmd.Flags().StringVar(&since, "since", "",
 		"only runs that were created at this `time` or later, such as \"yesterday 22:00\" or -2h")
 	cmd.Flags().StringVar(&until, "until", "", "only runs that were created before this `time`")
