@@ -154,7 +154,7 @@ func (s backfillPages) backfillPage(w http.ResponseWriter, r *http.Request) {
 
 func (r *reader) backfillView(ctx context.Context, id uuid.UUID) (v backfillView, err error) {
 	if v.Backfill, err = r.Store.Backfill(ctx, id); err != nil {
-		return v, fmt.Errorf("backfill %s: %w", id, err)
+		return v, err
 	}
 	v.Runs, err = r.Runs(ctx, storage.RunFilter{Backfill: id, Limit: runsOfBackfill + 1})
 	if err != nil {

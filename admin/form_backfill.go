@@ -50,7 +50,7 @@ func (s backfillPages) cancelPage(w http.ResponseWriter, r *http.Request) {
 func (r *reader) cancelBackfillView(ctx context.Context,
 	id uuid.UUID) (v cancelBackfillView, err error) {
 	if v.Backfill, err = r.Store.Backfill(ctx, id); err != nil {
-		return v, fmt.Errorf("backfill %s: %w", id, err)
+		return v, err
 	}
 	if v.State != storage.BackfillActive {
 		return v, nil

@@ -41,11 +41,11 @@ func (s jobPages) addPage(w http.ResponseWriter, r *http.Request) {
 		},
 		form: func(f *form, _ *specView) {
 			f.Button, f.Back = "Add job", "/jobs"
-			f.text("job", "The job", "As in the configuration, in YAML or JSON.", exampleJob,
+			f.text("job", "The job", "A job as in the configuration, in YAML or JSON.", exampleJob,
 				16, true)
 			if errors.Is(f.err, storage.ErrConflict) && !errors.Is(f.err, storage.ErrKeyUsed) {
-				f.Advice = "Nothing was done. A job of that name is there: choose another name, " +
-					"or change the one that is there on its own page."
+				f.Advice = "Nothing was done. A job with this name was already added: choose " +
+					"another name, or change that job on its own page."
 			}
 		},
 		do: func(ctx context.Context, a storage.Action, sent url.Values) (outcome, error) {
@@ -74,8 +74,8 @@ func (s jobPages) changePage(w http.ResponseWriter, r *http.Request) {
 				f.Outdated = f.sent != nil && f.sent.Get("version") != version
 			}
 			f.Idle = f.Idle || known != nil && known.Spec == nil
-			f.text("job", "The job", "As in the configuration, in JSON or YAML. Its name "+
-				"can't be changed.", current, 20, true)
+			f.text("job", "The job", "A job as in the configuration, in JSON or YAML. "+
+				"Its name can't be changed.", current, 20, true)
 			f.hidden("version", version)
 		},
 		do: func(ctx context.Context, a storage.Action, sent url.Values) (outcome, error) {
@@ -114,7 +114,7 @@ func (s jobPages) removePage(w http.ResponseWriter, r *http.Request) {
 			if err != nil {
 				return outcome{}, err
 			}
-			return outcome{"/jobs", fmt.Sprintf("%s was removed: it fires no more.",
+			return outcome{"/jobs", fmt.Sprintf("%s was removed. No replica fires it any more.",
 				words.Cut(name, 100))}, s.options.Operations.RemoveJob(ctx, a, name, version)
 		},
 	})
@@ -128,8 +128,8 @@ func specText(sent url.Values) []byte {
 func readVersion(text string) (int64, error) {
 	version, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || version < 1 {
-		return 0, param.Errorf("version is %q, expected that of the job as the form "+
-			"has shown it", words.Cut(text, 100))
+		return 0, param.Errorf("version is %q, expected the version of the job that "+
+			"the form showed", words.Cut(text, 100))
 	}
 	return version, nil
 }

@@ -136,12 +136,12 @@ func triggerFields() []string { return []string{"params", "start", "wait", "even
 // triggerForm adds the fields. Only people who may pause the job can start a run despite a pause.
 func triggerForm(f *form, known *triggerView, mayPause bool) {
 	params, paused := "", errors.Is(f.err, storage.ErrPaused)
-	hint := `As JSON, such as {"rows": 100}. Each key replaces that of the job. ` +
+	hint := `As JSON, such as {"rows": 100}. Each key overrides the same key of the job. ` +
 		"Empty: the params of the job."
 	withParams := known == nil || f.typed("params", "") != ""
 	if known != nil {
 		if names := known.Overridable; len(names) > 0 {
-			hint += " A trigger may replace " + words.Cut(strings.Join(names, ", "), 300) + "."
+			hint += " A trigger can override " + words.Cut(strings.Join(names, ", "), 300) + "."
 			withParams = true
 		}
 		paused = paused || len(known.Job.Pauses) > 0

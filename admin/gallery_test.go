@@ -35,11 +35,11 @@ func pageStates() []galleryState {
 	stale := contention()
 	states := []galleryState{
 		{name: "empty", options: empty(), has: []string{
-			"No replica is registered. No tables are known. No runs are active.",
+			"No replica is registered. No tables are known. No run is running or waiting.",
 			"No tables yet.", "No firings.",
 		}},
 		{name: "calm", options: calm(),
-			has: []string{"Two replicas, all live. 1 of 2 tables held. One run active, " +
+			has: []string{"Two replicas, all live. 1 of 2 tables held. Runs: one running, " +
 				"none waiting.", `<h1 id="headline">Healthy</h1>`}},
 		{name: "contention", options: contention(), has: []string{
 			"Four replicas: two live, one late, one lost.", "holds " + tailOf("public/orders"), "42 min",
@@ -60,7 +60,7 @@ func pageStates() []galleryState {
 			"Replica replica-4 cannot start runs: its clock is 1m1.25s behind",
 		}},
 		{name: "down", options: down(), status: http.StatusServiceUnavailable, has: []string{
-			"The store does not answer", "connection refused",
+			"The database does not answer", "connection refused",
 			"This replica has no cached state to show.",
 		}},
 		{name: "stale", options: stale, status: http.StatusServiceUnavailable, has: []string{
@@ -129,10 +129,11 @@ func pageStates() []galleryState {
 			has: []string{"<bdi>Europe/Berlin</bdi>, job", "<bdi>2026-03-15 02:30:00</bdi></td>",
 				"has another definition of this job than the active one"}},
 		{name: "job", options: busy(), path: "/jobs/rollup-sales",
-			has: []string{"Duration", "at the median", "Start delay", "Then run", "After those",
-				`<a class="date`, "/jobs/rollup-sales/explain?at=", "Saved state", "Last backfill",
-				"All backfills of this job", "81244", "Next scheduled times", "every 5 minutes", "Outcomes",
-				"public/sales_rollup", "DELETE FROM sales_rollup", "<bdi>chat</bdi>",
+			has: []string{"Duration", "at the median", "Start delay", "Direct dependents",
+				"Their dependents", `<a class="date`, "/jobs/rollup-sales/explain?at=",
+				"Saved state", "Last backfill", "All backfills of this job", "81244",
+				"Next scheduled times", "every 5 minutes", "Outcomes", "public/sales_rollup",
+				"DELETE FROM sales_rollup", "<bdi>chat</bdi>",
 				"A firing is skipped while an earlier run of the job is active."}},
 		{name: "job-many-dependents", options: busy(), path: "/jobs/rollup-stock",
 			has: []string{"0 dependencies and 15 dependents", "and 3 more"}},
@@ -299,7 +300,7 @@ func pageStates() []galleryState {
 			has:  []string{"17</b> of 40 matches", ">Clear<", `<li id="L17" class="here">`}},
 		{name: "run-search-none", options: story(),
 			path: "/runs/" + id(302).String() + "?attempt=3&find=nowhere",
-			has:  []string{"No line has the text."}},
+			has:  []string{"No line contains the text."}},
 		{name: "run-attempt-without-output", options: story(),
 			path: "/runs/" + id(302).String() + "?attempt=2", has: []string{"No output."}},
 		{name: "run-attempt-unknown", options: story(),

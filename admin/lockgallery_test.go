@@ -6,8 +6,8 @@ import "net/http"
 func lockGallery() []galleryState {
 	return []galleryState{
 		{name: "locks", options: actionOptions(contention()), path: "/locks", has: []string{
-			"public/orders blocks three runs, the oldest for 40 min, held by rollup-sales " +
-				"on replica-1 for 42 min.",
+			"rollup-sales on replica-1 has held public/orders for 42 min. Three runs wait for " +
+				"it, the oldest for 40 min.",
 			"vendor-api", "1 of 5 slots", "Release lock",
 			"held by job prune-orders on replica-2",
 		}},
@@ -18,7 +18,7 @@ func lockGallery() []galleryState {
 		{name: "locks-one", options: one(), path: "/locks",
 			has: []string{"No locks are held.", "orders"}},
 		{name: "locks-fifty", options: fifty(), path: "/locks",
-			has: []string{"more resources are waited for", "40 more waiting"}},
+			has: []string{"more resources.", "40 more waiting"}},
 		{name: "locks-ten-thousand", options: tenThousandLocks(), path: "/locks",
 			has: []string{"10000", `rel="next"`, "more resources"}},
 		{name: "locks-layers", options: layers(), path: "/locks",

@@ -64,7 +64,7 @@ func TestTreeShowsBlockersFirst(t *testing.T) {
     logs
     orders_hourly
     vendors
-Semaphores
+Resources with slots
   vendor-api *
 Jobs that wait for their own earlier run
   rollup-sales * 1 wait

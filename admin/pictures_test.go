@@ -53,7 +53,7 @@ func pictures() []picture {
 			"Last 30 days", "at the median", "Start delay"}},
 		{"run", operations, "/runs/" + id(shopInvoices).String(), 1440, 1180, []string{"Phases",
 			"ran 12 s", "retry wait 18 s", "454 4.7.0 TLS is not available", `id="L1"`}},
-		{"locks", operations, "/locks", 1280, 860, []string{"public/orders blocks two runs",
+		{"locks", operations, "/locks", 1280, 860, []string{"has held public/orders",
 			"archive-orders", "prune-orders", "Release lock"}},
 		{"grid", operations, "/grid", 1280, 650, []string{"a column is 30 min",
 			`class="cell skipped"`, `class="cell failed"`, `class="cell lost"`, "46 of 48"}},

@@ -107,7 +107,7 @@ func TestMatchesAreLinks(t *testing.T) {
 		t.Errorf("%d marks are the current match, want 1", n)
 	}
 	page = get(t, handler, path+"?attempt=3&find=nowhere").Body.String()
-	if !strings.Contains(page, "No line has the text.") || strings.Contains(page, "<mark") ||
+	if !strings.Contains(page, "No line contains the text.") || strings.Contains(page, "<mark") ||
 		strings.Contains(page, "Next<") {
 		t.Error("the page of a search without a match does not say so, or has one")
 	}

@@ -178,7 +178,7 @@ func steps(r storage.Record, attempts []storage.RunAttempt, granted, locked time
 	}
 	list = append(list, attemptSteps(r, attempts)...)
 	if r.Attempt > 1 && granted.After(*cmp.Or(r.StartedAt, &granted)) {
-		add(granted, fmt.Sprintf("Attempt %d claimed, granted and started", r.Attempt), "",
+		add(granted, fmt.Sprintf("Attempt %d started, claim and locks granted", r.Attempt), "",
 			"running")
 	}
 	switch {
@@ -252,7 +252,7 @@ func recordedStep(r storage.Record) step {
 		recorded.What = "Added by backfill " + r.Backfill.String()
 		recorded.Path = param.BackfillPath(r.Backfill)
 	case r.Replica != "":
-		recorded.What = "Registered by " + words.Cut(r.Replica, 100)
+		recorded.What = "Recorded by " + words.Cut(r.Replica, 100)
 	}
 	return recorded
 }
@@ -264,7 +264,7 @@ func startedWords(r storage.Record) string {
 	case r.Attempt > 1:
 		return "Started, attempt 1"
 	case r.Token > 0:
-		return fmt.Sprintf("Claimed, granted and started, with the token %d", r.Token)
+		return fmt.Sprintf("Started, claim and locks granted, token %d", r.Token)
 	}
 	return "Started"
 }

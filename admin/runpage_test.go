@@ -38,17 +38,17 @@ func TestStepsAreInOrder(t *testing.T) {
 		want            string
 	}{
 		"running": {waited, []storage.RunAttempt{first}, ago(time.Minute), ago(61 * time.Second),
-			"Scheduled, Waited, Registered " +
-				"by replica-1, Advisory lock taken, Claimed, granted and started, with the token 1810"},
+			"Scheduled, Waited, Recorded " +
+				"by replica-1, Advisory lock taken, Started, claim and locks granted, token 1810"},
 		"again": {again, []storage.RunAttempt{first}, ago(30 * time.Second), ago(31 * time.Second),
-			"Scheduled, Waited, Registered by replica-1, Started, attempt 1, Advisory lock " +
-				"taken, Attempt 2 claimed, granted and started"},
+			"Scheduled, Waited, Recorded by replica-1, Started, attempt 1, Advisory lock " +
+				"taken, Attempt 2 started, claim and locks granted"},
 		"of a backfill": {past, nil, time.Time{}, time.Time{}, "Scheduled, Added by backfill " +
-			id(activeBackfill).String() + ", Claimed, granted and started, with the token 1812"},
+			id(activeBackfill).String() + ", Started, claim and locks granted, token 1812"},
 		"failed": {failed, []storage.RunAttempt{first}, time.Time{}, time.Time{},
-			"Scheduled, Waited, Registered by replica-1, Started, attempt 2 was the last, Failed"},
+			"Scheduled, Waited, Recorded by replica-1, Started, attempt 2 was the last, Failed"},
 		"waited twice": {failed, []storage.RunAttempt{ended, last}, time.Time{}, time.Time{},
-			"Scheduled, Waited 9.0 s, Registered by replica-1, Started, attempt 2 was the last, " +
+			"Scheduled, Waited 9.0 s, Recorded by replica-1, Started, attempt 2 was the last, " +
 				"Attempt 1 failed, Attempt 2 waited 8.0 s, Attempt 2 started, Failed"},
 	} {
 		var got []string

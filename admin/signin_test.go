@@ -149,7 +149,7 @@ func TestSignInWhileTheStoreIsDown(t *testing.T) {
 	reply := accesstest.Ask(handler, http.MethodGet, "/",
 		accesstest.WithCookie(accesstest.CookieOf(t, handler, "anna", "correct horse")))
 	if reply.Code != http.StatusServiceUnavailable ||
-		!strings.Contains(reply.Body.String(), "The store does not answer") {
+		!strings.Contains(reply.Body.String(), "The database does not answer") {
 		t.Errorf("got %d %s, want 503 and that the store does not answer", reply.Code, reply.Body)
 	}
 }

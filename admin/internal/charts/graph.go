@@ -153,11 +153,11 @@ func (g *Graph) addColumn(column, level int, names []string, placed map[string]G
 func graphTitle(level int) string {
 	switch level {
 	case -1:
-		return "Runs after"
+		return "Direct dependencies"
 	case 1:
-		return "Then run"
+		return "Direct dependents"
 	case graphLevels:
-		return "After those"
+		return "Their dependents"
 	}
-	return "Before those"
+	return "Their dependencies"
 }

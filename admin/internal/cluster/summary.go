@@ -17,13 +17,15 @@ func summary(o *Overview) string {
 
 func runSummary(running, waiting int) string {
 	if running == 0 && waiting == 0 {
-		return "No runs are active."
+		return "No run is running or waiting."
 	}
-	text := words.Title(words.Plural(running, "run", "runs")) + " active, "
-	if waiting == 0 {
-		return text + "none waiting."
+	counted := func(n int) string {
+		if n == 0 {
+			return "none"
+		}
+		return words.Number(n)
 	}
-	return text + words.Number(waiting) + " waiting."
+	return fmt.Sprintf("Runs: %s running, %s waiting.", counted(running), counted(waiting))
 }
 
 // replicaSummary counts all replicas that should be live, as the status bar does: lost ones count

@@ -197,8 +197,8 @@ func (g *index) summary(now time.Time, t *ResourceTree) string {
 		parts = append(parts, g.blockedWords(now, resource))
 	}
 	if more := len(blocked) - len(parts); more > 0 {
-		parts = append(parts, fmt.Sprintf("%s more %s waited for.", words.Title(words.Number(more)),
-			words.Verb(more, "resource is", "resources are")))
+		parts = append(parts, fmt.Sprintf("Runs wait for %s.",
+			words.Plural(more, "more resource", "more resources")))
 	}
 	held := 0
 	for _, locks := range g.own {
@@ -221,34 +221,36 @@ func (g *index) blockedWords(now time.Time, resource locking.Resource) string {
 	runs := g.waiting[resource]
 	name := words.Cut(resource.String(), 100)
 	if resource.Kind() == locking.KindJob {
-		name = "An earlier run of " + words.Cut(resource.Path(), 100)
-	}
-	wait := fmt.Sprintf("blocks %s, the oldest for %s", words.Plural(len(runs), "run", "runs"),
-		words.Span(now.Sub(records.Since(runs[0]))))
-	if len(runs) == 1 {
-		wait = fmt.Sprintf("blocks %s for %s", words.Cut(runs[0].Job, 100),
-			words.Span(now.Sub(records.Since(runs[0]))))
+		name = "The earlier run of " + words.Cut(resource.Path(), 100)
 	}
 	locks := resourceState(resource, g.own, 0).Locks
 	if len(locks) == 0 {
-		return fmt.Sprintf("%s is free again. %s will retry.", name,
+		if resource.Kind() == locking.KindJob {
+			name += " has ended."
+		} else {
+			name += " is free again."
+		}
+		return fmt.Sprintf("%s %s will retry.", name,
 			words.Title(words.Plural(len(runs), "waiting run", "waiting runs")))
 	}
-	by := cmp.Or(words.Cut(locks[0].Holder.Job, 100), "a program")
-	if resource.Kind() == locking.KindJob {
-		wait += "; it has run"
-	} else {
-		wait += ", held by " + by
-		if more := len(locks) - 1; more > 0 {
-			wait += fmt.Sprintf(" and %s", words.Plural(more, "other", "others"))
-		}
-	}
-	held := words.Span(now.Sub(locks[0].Since))
+	place, held := words.Cut(locks[0].Holder.Replica, 100), words.Span(now.Sub(locks[0].Since))
 	if usual := locks[0].Usual(now); usual != "" {
 		held += ", usually " + usual
 	}
-	return fmt.Sprintf("%s %s on %s for %s.", name, wait, words.Cut(locks[0].Holder.Replica, 100),
-		held)
+	oldest := words.Span(now.Sub(records.Since(runs[0])))
+	wait := fmt.Sprintf("%s wait for it, the oldest for %s.",
+		words.Title(words.Plural(len(runs), "run", "runs")), oldest)
+	if len(runs) == 1 {
+		wait = fmt.Sprintf("%s has waited for it for %s.", words.Cut(runs[0].Job, 100), oldest)
+	}
+	if resource.Kind() == locking.KindJob {
+		return fmt.Sprintf("%s has run on %s for %s. %s", name, place, held, wait)
+	}
+	by := cmp.Or(words.Cut(locks[0].Holder.Job, 100), "A program")
+	if more := len(locks) - 1; more > 0 {
+		held += fmt.Sprintf(", together with %s", words.Plural(more, "other run", "other runs"))
+	}
+	return fmt.Sprintf("%s on %s has held %s for %s. %s", by, place, name, held, wait)
 }
 
 func newLockIndex(named []locking.Resource, set Set, waiting []storage.Record) *index {

@@ -86,7 +86,8 @@ func (r *Reader) ResourceTree(ctx context.Context, now time.Time, f Filter) (Res
 
 func kindWords(k locking.Kind) string {
 	return map[locking.Kind]string{
-		locking.KindTable: "Tables", locking.KindPath: "Paths", locking.KindSlot: "Semaphores",
+		locking.KindTable: "Tables", locking.KindPath: "Paths",
+		locking.KindSlot:  "Resources with slots",
 		locking.KindGroup: "Groups with a limit",
 		locking.KindMemo:  "Values being computed",
 		locking.KindJob:   "Jobs that wait for their own earlier run",

@@ -159,8 +159,8 @@ func (f *UpcomingConflicts) Summary() string {
 			possible)
 	}
 	text := fmt.Sprintf("%s, %s", reach,
-		words.Verb(likely, "one firing is likely to wait for another",
-			fmt.Sprintf("%d firings are likely to wait for another", likely)))
+		words.Verb(likely, "one firing is likely to wait for another run",
+			fmt.Sprintf("%d firings are likely to wait for another run", likely)))
 	if skips > 0 {
 		text += fmt.Sprintf(", and %s",
 			words.Verb(skips, "one would be skipped", fmt.Sprintf("%d would be skipped", skips)))

@@ -116,10 +116,10 @@ func Action(action string) string {
 		"deliver_again": "requested another delivery of",
 		"backfill":      "added a backfill of", "cancel_backfill": "cancelled",
 		storage.AuditSignIn: "signed in to the", storage.AuditSignOut: "signed out of the",
-		storage.AuditSignInRefused: "was not admitted to the",
+		storage.AuditSignInRefused: "failed to sign in to the",
 		storage.AuditRefused:       "had no permission on",
 		storage.AuditReload:        "reloaded the configuration of",
-		storage.AuditReloadRefused: "refused to reload the configuration of",
+		storage.AuditReloadRefused: "failed to reload the configuration of",
 		storage.AuditRaiseTokens:   "raised the fencing tokens of the",
 	}
 	if text, ok := words[action]; ok {
@@ -133,7 +133,7 @@ func reasonWords() map[jobs.Reason]string {
 		reasons.Overlap:          "an earlier run of the job is still active",
 		reasons.GroupFull:        "its group has reached its limit of runs",
 		reasons.NoWorker:         "no worker was free",
-		reasons.LocksUnavailable: "memcached did not answer, and the configuration says skip",
+		reasons.LocksUnavailable: "memcached did not answer, and locking.when_unavailable is skip",
 		reasons.Misfire:          "no replica was live to start it",
 		reasons.Superseded:       "another firing of the job ran instead",
 		reasons.SessionLost:      "its replica was lost or could not confirm its session",
@@ -148,7 +148,7 @@ func reasonWords() map[jobs.Reason]string {
 		reasons.Deadline:         "it could not start before its deadline",
 		reasons.After:            "its dependencies have succeeded, and it waits for a replica",
 		reasons.Backfill:         "a backfill added it, and it waits for a replica",
-		reasons.Triggered:        "waits for a replica to start it",
+		reasons.Triggered:        "it was triggered, and it waits for a replica",
 		reasons.Released:         "an operator released its locks",
 		reasons.JobGone:          "no replica has known its job for an hour",
 		reasons.DatabaseUnavailable: "the database with the tables of the job did not answer, or " +
