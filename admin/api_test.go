@@ -274,7 +274,7 @@ func TestStoreDown(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 		if reply.Code != http.StatusServiceUnavailable ||
-			!strings.HasPrefix(body.Error, "The store could not be asked: ") ||
+			!strings.HasPrefix(body.Error, "The database query failed: ") ||
 			!strings.HasSuffix(body.Error, want) {
 			t.Errorf("%s: got %d %q, want 503 and the error of the store", path, reply.Code,
 				body.Error)

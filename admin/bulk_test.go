@@ -353,7 +353,7 @@ func TestBulkActionsTellEachResult(t *testing.T) {
 	body := flat(reply.Body.String())
 	for _, want := range []string{"Result unknown:</strong> <bdi data-says>triggered 2 of 4 jobs.",
 		"the action runs at most once for each item", "Not tried, because the database did not",
-		"The store could not be asked", ">Run 4 jobs now</button>"} {
+		"The database query failed", ">Run 4 jobs now</button>"} {
 		if !strings.Contains(body, flat(want)) {
 			t.Errorf("the page lacks %q", want)
 		}

@@ -135,7 +135,7 @@ func TestSlowAnswersAreBounded(t *testing.T) {
 		if took := time.Since(start); took != 3*time.Second || reply.Code != 503 {
 			t.Errorf("slow store: %d after %s", reply.Code, took)
 		}
-		const want = `{"error":"The store could not be asked: no answer within 3s: locks: context deadline exceeded"}`
+		const want = `{"error":"The database query failed: no answer within 3s: locks: context deadline exceeded"}`
 		var got map[string]string
 		if err := json.Unmarshal(reply.Body.Bytes(), &got); err != nil {
 			t.Fatal(err)

@@ -75,7 +75,7 @@ func TestTimesAreInTheTimeZoneOfTheViewer(t *testing.T) {
 		"since 2026-03-14 11:30:08 +09:00 (2026-03-14 02:30:08 UTC)"; got != want {
 		t.Errorf("since when reads %q, want %q", got, want)
 	}
-	const zone = "All times are those of Asia/Tokyo, unless another zone is shown."
+	const zone = "All times are in Asia/Tokyo, unless another zone is shown."
 	if got := text("[data-times]"); got != zone {
 		t.Errorf("the page says %q", got)
 	}

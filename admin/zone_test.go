@@ -119,7 +119,7 @@ func TestViewerChoosesTheZoneOfTheJob(t *testing.T) {
 	for expression, want := range map[string]string{
 		`document.querySelector(".fresh time").title`: "2026-03-14 04:12:15 +01:00 " +
 			"(2026-03-14 03:12:15 UTC)",
-		`document.querySelector("[data-times]").textContent`: "All times are those of " +
+		`document.querySelector("[data-times]").textContent`: "All times are in " +
 			"Europe/Berlin, unless another zone is shown.",
 	} {
 		if got := text(expression); got != want {

@@ -39,7 +39,7 @@ func Answer[T any](s *Site, w http.ResponseWriter, r *http.Request,
 
 // StoreError returns a message for a query that failed.
 func StoreError(err error) string {
-	return "The store could not be asked: " + words.OneLine(err.Error(), 500)
+	return "The database query failed: " + words.OneLine(err.Error(), 500)
 }
 
 // WriteJSON writes a value as JSON.

@@ -105,7 +105,7 @@
       if (here) link.setAttribute("aria-current", "true");
     }
     for (const e of root.querySelectorAll("[data-zone]")) e.textContent = zone;
-    for (const e of root.querySelectorAll("[data-times]")) e.textContent = "All times are those of " + zone + ", unless another zone is shown.";
+    for (const e of root.querySelectorAll("[data-times]")) e.textContent = "All times are in " + zone + ", unless another zone is shown.";
     for (const input of root.querySelectorAll('input[data-zone-name]')) input.value = zone;
     for (const input of root.querySelectorAll('input[data-instant]')) {
       const at = new Date(input.dataset.instant);
