@@ -154,8 +154,8 @@ func (c *Contentions) Summary() string {
 	text := fmt.Sprintf("Runs waited for others %s, %s in total",
 		words.Verb(times, "once", fmt.Sprintf("%d times", times)), words.Took(total))
 	if notRun > 0 {
-		text += fmt.Sprintf("; %s without a start",
-			words.Verb(notRun, "once", fmt.Sprintf("%d times", notRun)))
+		text += fmt.Sprintf(". %s without a start", words.Verb(notRun, "One wait ended",
+			fmt.Sprintf("%d waits ended", notRun)))
 	}
 	return text + fmt.Sprintf(". The main blocker was %s, for %s.",
 		words.Cut(holderName(worst), 100), words.Took(most))
