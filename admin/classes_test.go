@@ -56,12 +56,8 @@ func TestClassesAreInTheStylesheet(t *testing.T) {
 		t.Fatal(err)
 	}
 	hooks := []string{"clock", "offline", "runs", "job"} // used by the script and by tests
-	templates, err := filepath.Glob("internal/pages/templates/*.html")
-	if err != nil {
-		t.Fatal(err)
-	}
 	action := regexp.MustCompile(`\{\{.*?\}\}`)
-	for _, name := range templates {
+	for _, name := range append(globbed(t, templatesOfPages), globbed(t, templatesOfActions)...) {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -79,6 +75,21 @@ func TestClassesAreInTheStylesheet(t *testing.T) {
 	}
 }
 
+const (
+	templatesOfPages   = "internal/pages/templates/*.html"
+	templatesOfActions = "internal/pages/templates/actions/*.html"
+)
+
+// globbed returns the files that match a pattern, at least one.
+func globbed(t *testing.T, pattern string) []string {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s matches %d files: %v", pattern, len(files), err)
+	}
+	return files
+}
+
 // wordsOfPages returns the words that may be classes: the class attributes of templates and the
 // string literals in the code of the pages.
 func wordsOfPages(t *testing.T) map[string]bool {
@@ -88,11 +99,7 @@ func wordsOfPages(t *testing.T) map[string]bool {
 	attribute := regexp.MustCompile(`class="(.*?[^{]?)"(?:[ />]|\{\{)`)
 	literal := regexp.MustCompile(`"([a-z][\w-]*)"`)
 	add := func(pattern string, part *regexp.Regexp) {
-		files, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range files {
+		for _, name := range globbed(t, pattern) {
 			if strings.HasSuffix(name, "_test.go") {
 				continue
 			}
@@ -107,7 +114,9 @@ func wordsOfPages(t *testing.T) map[string]bool {
 			}
 		}
 	}
-	add("internal/pages/templates/*.html", attribute)
+	add(templatesOfPages, attribute)
+	add(templatesOfActions, attribute)
+	add("internal/pages/static/page.js", regexp.MustCompile(`class: "([^"]*)"`))
 	for _, code := range []string{"*.go", "internal/*/*.go", "../jobs/*.go",
 		"../locking/memcached/*.go"} {
 		add(code, literal)

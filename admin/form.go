@@ -52,7 +52,8 @@ type form struct {
 	Bad       bool   // the action is destructive
 	Back      string // address of the link that leaves the form
 	Keep      string // text of that link; "": Back
-	Idle      bool   // there is nothing to do
+	Moot      bool   // there is nothing to do in the current state
+	Idle      bool   // the form has no button to submit it
 	Outdated  bool   // the input was written for another version than the current one
 	Result    string // of a failed action: whether it was done
 	ErrorText string
@@ -208,6 +209,7 @@ func showAction[T any](s base, w http.ResponseWriter, r *http.Request, d actionP
 	f.Title, f.Action = d.title, frame.Address
 	f.Idle = f.Idle || known == nil && f.err == nil
 	d.form(&f, known)
+	f.Idle = f.Idle || f.Moot
 	f.line("reason", "Reason", "Shown in the audit log.", storage.MaxReasonBytes)
 	f.mark()
 	if f.ErrorText != "" {

@@ -36,7 +36,7 @@ func (s backfillPages) cancelPage(w http.ResponseWriter, r *http.Request) {
 		form: func(f *form, known *cancelBackfillView) {
 			f.Button, f.Bad, f.Back, f.Keep = "Cancel backfill", true, param.BackfillPath(id),
 				"Keep backfill"
-			f.Idle = f.Idle || known != nil && known.State != storage.BackfillActive
+			f.Moot = known != nil && known.State != storage.BackfillActive
 		},
 		do: func(ctx context.Context, a storage.Action, _ url.Values) (outcome, error) {
 			b, err := s.options.Operations.CancelBackfill(ctx, a, id)

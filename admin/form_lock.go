@@ -50,7 +50,7 @@ func (s lockPages) releasePage(w http.ResponseWriter, r *http.Request) {
 			f.Button, f.Bad, f.Back, f.Keep = "Release lock", true, "/locks", "Keep lock"
 			shown := f.typed("token", fmt.Sprint(token))
 			if known != nil {
-				f.Idle = f.Idle || known.Lock == nil
+				f.Moot = known.Lock == nil
 				if known.Lock != nil && fmt.Sprint(known.Lock.Token) != shown {
 					shown = fmt.Sprint(known.Lock.Token)
 					f.renew() // releasing another holder is another action

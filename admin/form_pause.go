@@ -72,7 +72,7 @@ func (s pausePages) pausePage(w http.ResponseWriter, r *http.Request, target sto
 		},
 		form: func(f *form, known *pauseView) {
 			f.Button, f.Bad, f.Back = "Pause "+targetWords(target), true, targetPath(target)
-			f.Idle = f.Idle || known != nil && known.Own != nil
+			f.Moot = known != nil && known.Own != nil
 		},
 		do: func(ctx context.Context, a storage.Action, _ url.Values) (outcome, error) {
 			p, err := s.options.Operations.Pause(ctx, a, target)
@@ -93,7 +93,7 @@ func (s pausePages) resumePage(w http.ResponseWriter, r *http.Request, target st
 		},
 		form: func(f *form, known *pauseView) {
 			f.Button, f.Back = "Resume "+targetWords(target), targetPath(target)
-			f.Idle = f.Idle || known != nil && known.Own == nil
+			f.Moot = known != nil && known.Own == nil
 		},
 		do: func(ctx context.Context, a storage.Action, _ url.Values) (outcome, error) {
 			p, err := s.options.Operations.Resume(ctx, a, target)

@@ -45,7 +45,7 @@ func (s clusterPages) removeReplicaPage(w http.ResponseWriter, r *http.Request) 
 		},
 		form: func(f *form, known *removalView) {
 			f.Button, f.Back = "Remove replica", "/replicas"
-			f.Idle = f.Idle || known != nil && !known.Removable()
+			f.Moot = known != nil && !known.Removable()
 		},
 		do: func(ctx context.Context, a storage.Action, _ url.Values) (outcome, error) {
 			done := outcome{"/replicas", "The lost replica was removed from the list."}

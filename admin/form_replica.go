@@ -49,7 +49,7 @@ func (s clusterPages) drainingPage(w http.ResponseWriter, r *http.Request, drain
 			if !drain {
 				f.Button = "End drain"
 			}
-			f.Idle = f.Idle || known != nil && (!known.Live() || known.Draining == drain)
+			f.Moot = known != nil && (!known.Live() || known.Draining == drain)
 		},
 		do: func(ctx context.Context, a storage.Action, _ url.Values) (outcome, error) {
 			done := outcome{"/replicas", "The replica is draining and starts no more runs."}

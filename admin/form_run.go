@@ -42,7 +42,7 @@ func (s runPages) cancelPage(w http.ResponseWriter, r *http.Request) {
 		},
 		form: func(f *form, known *cancelView) {
 			f.Button, f.Bad, f.Back, f.Keep = "Cancel run", true, param.RunPath(id), "Keep run"
-			f.Idle = f.Idle || known != nil && known.State.Final()
+			f.Moot = known != nil && known.State.Final()
 		},
 		do: func(ctx context.Context, a storage.Action, _ url.Values) (outcome, error) {
 			run, err := s.options.Operations.Cancel(ctx, a, id)

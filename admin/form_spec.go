@@ -73,7 +73,7 @@ func (s jobPages) changePage(w http.ResponseWriter, r *http.Request) {
 				current, version = words.Indented(known.Spec.Text), fmt.Sprint(known.Spec.Version)
 				f.Outdated = f.sent != nil && f.sent.Get("version") != version
 			}
-			f.Idle = f.Idle || known != nil && known.Spec == nil
+			f.Moot = known != nil && known.Spec == nil
 			f.text("job", "The job", "A job as in the configuration, in JSON or YAML. "+
 				"Its name can't be changed.", current, 20, true)
 			f.hidden("version", version)
@@ -106,7 +106,7 @@ func (s jobPages) removePage(w http.ResponseWriter, r *http.Request) {
 			if known != nil && known.Spec != nil {
 				version = fmt.Sprint(known.Spec.Version)
 			}
-			f.Idle = f.Idle || known != nil && known.Spec == nil
+			f.Moot = known != nil && known.Spec == nil
 			f.hidden("version", version)
 		},
 		do: func(ctx context.Context, a storage.Action, sent url.Values) (outcome, error) {

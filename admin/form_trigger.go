@@ -76,7 +76,7 @@ func (s jobPages) againPage(w http.ResponseWriter, r *http.Request) {
 			}
 			triggerForm(f, known, pages.May(r.Context(), permission.Pause))
 			f.Button, f.Back = "Run again", param.RunPath(id)
-			f.Idle = f.Idle || known != nil && !known.Again.State.Final()
+			f.Moot = f.Moot || known != nil && !known.Again.State.Final()
 		},
 		do: func(ctx context.Context, a storage.Action, sent url.Values) (outcome, error) {
 			run, err := s.reader.Run(ctx, id)
@@ -145,7 +145,7 @@ func triggerForm(f *form, known *triggerView, mayPause bool) {
 			withParams = true
 		}
 		paused = paused || len(known.Job.Pauses) > 0
-		f.Idle = f.Idle || known.Job.Removed
+		f.Moot = known.Job.Removed
 		if known.Again != nil && known.Again.Params != nil {
 			params = words.Indented(known.Again.Params)
 			withParams = true

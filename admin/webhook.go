@@ -193,7 +193,7 @@ func (s webhookPages) deliverAgainPage(w http.ResponseWriter, r *http.Request) {
 		},
 		form: func(f *form, known *deliverView) {
 			f.Button, f.Back = "Deliver event again", "/webhooks"
-			f.Idle = f.Idle || known != nil && known.Delivery == nil
+			f.Moot = known != nil && known.Delivery == nil
 		},
 		do: func(ctx context.Context, a storage.Action, _ url.Values) (outcome, error) {
 			u, err := s.options.Operations.DeliverAgain(ctx, a, id)

@@ -58,10 +58,21 @@ type hops struct {
 	Now     time.Time
 	Waiters []*locks.Waiter
 	Can     permission.Allowed // actions to which each run has links
+	Wide    bool               // with bars and limits
 }
 
 func newHops(now time.Time, waiters []*locks.Waiter, can permission.Allowed) hops {
-	return hops{now, waiters, can}
+	return hops{Now: now, Waiters: waiters, Can: can}
+}
+
+func newWideHops(now time.Time, waiters []*locks.Waiter, can permission.Allowed) hops {
+	return hops{now, waiters, can, true}
+}
+
+// Below returns the runs that wait for a waiting run.
+func (h hops) Below(w *locks.Waiter) hops {
+	h.Waiters = w.Waiters
+	return h
 }
 
 // chainList is the wait chains for the template.

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"hash/fnv"
 	"html/template"
+	"io/fs"
 	"net/http"
+	"path"
 	"strings"
 	"time"
 
@@ -79,6 +81,7 @@ func NewTemplates() (*Templates, error) {
 		"prefix":         words.Prefix,
 		"indent":         words.Indented,
 		"hops":           newHops,
+		"wideHops":       newWideHops,
 		"backfills":      newBackfillList,
 		"backfill":       newBackfillAt,
 		"backfillClass":  backfillClass,
@@ -115,20 +118,42 @@ func NewTemplates() (*Templates, error) {
 		},
 		"targetAll": func() storage.Target { return storage.Target{Kind: storage.TargetAll} },
 	}).Funcs(lockFuncs())
-	files, err := templateFiles.ReadDir("templates")
-	if err != nil {
+	if err := parse(set); err != nil {
 		return nil, fmt.Errorf("admin templates: %w", err)
 	}
-	for _, file := range files {
-		text, err := templateFiles.ReadFile("templates/" + file.Name())
-		if err != nil {
-			return nil, fmt.Errorf("admin templates: %w", err)
-		}
-		if _, err := set.New(file.Name()).Parse(unindented(string(text))); err != nil {
-			return nil, fmt.Errorf("admin templates: %w", err)
-		}
-	}
 	return &Templates{set, a}, nil
+}
+
+// actionFrame is the frame of the pages of actions.
+const actionFrame = "action.html"
+
+// parse adds all templates to the set. For a file of the folder actions, it adds a page of the name
+// of the file, which is the frame with the parts that the file defines.
+func parse(set *template.Template) error {
+	frame, err := templateFiles.ReadFile("templates/" + actionFrame)
+	if err != nil {
+		return err
+	}
+	return fs.WalkDir(templateFiles, "templates", func(file string, entry fs.DirEntry,
+		err error) error {
+		if err != nil || entry.IsDir() || entry.Name() == actionFrame {
+			return err
+		}
+		text, err := templateFiles.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		page := entry.Name()
+		if path.Base(path.Dir(file)) == "actions" {
+			ofAction := strings.ReplaceAll(string(frame), "NAME", strings.TrimSuffix(page, ".html"))
+			if _, err := set.New(page).Parse(unindented(ofAction)); err != nil {
+				return err
+			}
+			page = file // a template without content
+		}
+		_, err = set.New(page).Parse(unindented(string(text)))
+		return err
+	})
 }
 
 // unindented returns a template without the indentation of its lines, which each answer would have
