@@ -59,23 +59,12 @@ func (v *explainView) Said() string {
 	return said
 }
 
-// Instant returns the requested time, or "" if it was typed as a local time or is now. The page's
-// script puts it into the field in the zone of the page.
-func (v *explainView) Instant() string {
-	at, err := time.Parse(time.RFC3339, v.Asked)
-	if err != nil {
-		return ""
+// Explained returns the time that the form shows, or the zero time if the page explains now.
+func (v *explainView) Explained() time.Time {
+	if v.Asked == "" {
+		return time.Time{}
 	}
-	return at.UTC().Format(time.RFC3339)
-}
-
-// Typed returns the requested time as the field shows it without the script: as typed, or in UTC.
-func (v *explainView) Typed() string {
-	at, err := time.Parse(time.RFC3339, v.Asked)
-	if err != nil {
-		return v.Asked
-	}
-	return at.UTC().Format(time.DateTime)
+	return v.At
 }
 
 // shown returns a text of the explanation in the words of the page. The explanation has times in

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"html"
 	"net/http"
 	"net/url"
@@ -83,8 +84,8 @@ func TestExplainTimeIsInTheZoneOfTheForm(t *testing.T) {
 	}
 }
 
-// TestExplainAsksAboutTheListedTime enters a time as a page shows it in Tokyo. The job has another
-// zone.
+// TestExplainAsksAboutTheListedTime enters a time as a page shows it in Tokyo: in the form of the
+// page of a job, and in that of an explanation. The job has another zone.
 func TestExplainAsksAboutTheListedTime(t *testing.T) {
 	t.Parallel()
 	window := tabInTokyo(t)
@@ -97,24 +98,36 @@ func TestExplainAsksAboutTheListedTime(t *testing.T) {
 	if text != "2026-03-12 11:25:00" || utc != "2026-03-12T02:25:00Z" {
 		t.Fatalf("the page lists %q for %s, want Tokyo's time", text, utc)
 	}
-	if err := chromedp.Do(window, chromedp.SetValue("#at", text)); err != nil {
+	for _, path := range []string{"/jobs/rollup-sales?refresh=off", ""} {
+		if path != "" {
+			visit(t, window, screens()[2], site+path)
+		}
+		explainedTimeIs(t, window, text, utc)
+	}
+}
+
+// explainedTimeIs enters a time in the only form that explains a firing, and checks which time the
+// form sends and the next page explains.
+func explainedTimeIs(t *testing.T, window context.Context, text, utc string) {
+	t.Helper()
+	const field, form = `document.getElementById("at").value`, `form[action$="/explain"]`
+	typed := strings.TrimSuffix(strings.Replace(text, " ", "T", 1), ":00")
+	if n := evaluate[int](t, window, `document.querySelectorAll('`+form+`').length`); n != 1 {
+		t.Errorf("the page has %d forms that explain a firing, want 1", n)
+	}
+	if err := chromedp.Do(window, chromedp.SetValue("#at", typed)); err != nil {
 		t.Fatal(err)
 	}
-	follow(t, window, `form[action$="/explain"] button`)
-	if got := evaluate[string](t, window, `new URLSearchParams(location.search).get("at")`); got !=
-		text {
-		t.Errorf("the form sends %q, want %q", got, text)
-	}
-	if got := evaluate[string](t, window, `document.querySelector("h1 time").dateTime`); got !=
-		utc {
-		t.Errorf("the page explains %s, want %s", got, utc)
-	}
-	if got := evaluate[string](t, window, `document.querySelector("h1 time").textContent`); got !=
-		text {
-		t.Errorf("the heading reads %q, want %q", got, text)
-	}
-	if got := evaluate[string](t, window, `document.getElementById("at").value`); got != text {
-		t.Errorf("the field reads %q afterwards, want %q", got, text)
+	follow(t, window, form+` button`)
+	for _, test := range []struct{ what, script, want string }{
+		{"form sends", `new URLSearchParams(location.search).get("at")`, utc},
+		{"page explains", `document.querySelector("h1 time").dateTime`, utc},
+		{"heading reads", `document.querySelector("h1 time").textContent`, text},
+		{"field reads", field, typed},
+	} {
+		if got := evaluate[string](t, window, test.script); got != test.want {
+			t.Errorf("the %s %q, want %q", test.what, got, test.want)
+		}
 	}
 }
 

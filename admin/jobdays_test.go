@@ -57,8 +57,8 @@ func TestCalendarOfReadRuns(t *testing.T) {
 	}
 }
 
-// TestPickedTimesAreExplained sends what a browser sends for a picked time: the fields of the form,
-// without a zone on the page of the job, and in the zone of the page on that of an explanation.
+// TestPickedTimesAreExplained sends what a browser sends for a picked time, with and without a
+// script, and a time without a zone.
 func TestPickedTimesAreExplained(t *testing.T) {
 	handler := newServer(t, busy()).Handler()
 	for query, want := range map[string]string{

@@ -146,9 +146,9 @@ func TestViewerChoosesTheZoneOfTheJob(t *testing.T) {
 		!strings.Contains(got, "until=2026-03-14T05%3A00%3A00Z") {
 		t.Errorf("the last night leads to %s", got)
 	}
-	visit(t, window, screens()[2], site+"/jobs/rollup-sales/explain")
-	if got := text(`document.querySelector("[data-zone-name]").value`); got != "Europe/Berlin" {
-		t.Errorf("the field of the explanation is in %q", got)
+	visit(t, window, screens()[2], site+"/jobs/rollup-sales/explain?at=2026-03-13T19:00:00Z")
+	if got := text(`document.getElementById("at").value`); got != "2026-03-13T20:00" {
+		t.Errorf("the field of the explanation reads %q, want the time in Berlin", got)
 	}
 	visit(t, window, screens()[2], site+"/runs")
 	if got := text(clock); got != "12:12:15" {

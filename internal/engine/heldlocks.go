@@ -31,8 +31,8 @@ const (
 // the tries of the others. So the number of waiting firings costs nothing in memcached. It may be
 // used concurrently.
 //
-// It also knows which locks a waiter of any replica should take first, because the store has refused
-// another firing for its sake.
+// It also knows which locks a waiter of any replica should take first, because the store has
+// refused another firing for its sake.
 //
 // It only saves requests and time. For a lock that is not known here, a firing asks memcached.
 type heldLocks struct {

@@ -101,6 +101,7 @@ func NewTemplates() (*Templates, error) {
 		"words":          words.ShortReason,
 		"jobPath":        param.JobPath,
 		"explainPath":    param.ExplainPath,
+		"explainForm":    newExplainForm,
 		"backfillPath":   param.BackfillPath,
 		"backfillsPath":  param.BackfillsPath,
 		"sections":       sections,

@@ -106,12 +106,6 @@
     }
     for (const e of root.querySelectorAll("[data-zone]")) e.textContent = zone;
     for (const e of root.querySelectorAll("[data-times]")) e.textContent = "All times are in " + zone + ", unless another zone is shown.";
-    for (const input of root.querySelectorAll('input[data-zone-name]')) input.value = zone;
-    for (const input of root.querySelectorAll('input[data-instant]')) {
-      const at = new Date(input.dataset.instant);
-      input.value = dayOf(at) + " " + clockOf(at);
-      delete input.dataset.instant;
-    }
     for (const input of root.querySelectorAll('input[type="datetime-local"]:not([data-utc])')) {
       input.dataset.utc = input.value;
       const at = new Date(input.value + "Z");
@@ -129,10 +123,10 @@
     event.target.scrollIntoView({ block: "nearest", inline: wide ? "start" : "nearest" });
   });
 
-  // Time fields show the zone of the page and are sent in UTC, except those in the zone of a job.
+  // Time fields show the zone of the page and are sent in UTC.
   document.addEventListener("submit", (event) => {
     if (utc) return;
-    for (const input of event.target.querySelectorAll('input[type="datetime-local"]:not([data-as-typed])')) {
+    for (const input of event.target.querySelectorAll('input[type="datetime-local"]')) {
       const at = new Date(input.value + "Z");
       if (!input.value || isNaN(at)) continue;
       const sent = document.createElement("input");
