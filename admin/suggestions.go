@@ -19,8 +19,8 @@ import (
 // maxSuggested is the maximum number of names that a field suggests.
 const maxSuggested = 200
 
-// suggestions are names that the fields of a form suggest, sorted.
-type suggestions struct{ Jobs, Groups, Resources, Replicas []string }
+// suggestions are names that the fields of a form suggest, sorted, and texts of the latest errors.
+type suggestions struct{ Jobs, Groups, Resources, Replicas, Errors []string }
 
 // suggestedTerm is a search that the search field suggests.
 type suggestedTerm struct{ Value, Name string }
@@ -59,7 +59,23 @@ func (s suggestions) Terms() (terms []suggestedTerm) {
 	for _, reason := range reasons.All() {
 		add("reason", string(reason), words.ShortReason(reason))
 	}
+	for _, text := range s.Errors {
+		if term, ok := errorTerm(text); ok {
+			terms = append(terms, suggestedTerm{term, "error"})
+		}
+	}
 	return terms
+}
+
+// errorTerm returns a term that searches for an error, or false if no term does.
+func errorTerm(text string) (term string, ok bool) {
+	for _, term := range []string{"error:" + text, `error:"` + text + `"`} {
+		s := newRunSearch(term)
+		if s.free == "" && slices.Equal(s.terms, []runTerm{{"error", text}}) {
+			return term, true
+		}
+	}
+	return "", false
 }
 
 // suggester reads the names that the fields of a form suggest.
@@ -101,6 +117,7 @@ func (r *suggester) read(ctx context.Context, snap cluster.Snapshot,
 	for _, replica := range snap.Replicas {
 		s.Replicas = append(s.Replicas, replica.Name)
 	}
+	s.Errors = snap.ErrorTexts
 	s.Groups, s.Resources, s.Replicas = nearest(s.Groups, f.Group),
 		nearest(s.Resources, f.Resource), nearest(s.Replicas, f.Replica)
 	return s, nil

@@ -9,8 +9,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
+	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -37,6 +39,53 @@ func TestFilterOfRunsSuggestsNames(t *testing.T) {
 		}
 		if !strings.Contains(page, ` list="`+id+`"`) {
 			t.Errorf("no field has the list %s", id)
+		}
+	}
+}
+
+// TestFilterOfRunsSuggestsErrors checks that the field of errors and the search field suggest texts
+// of the latest errors, and that each text finds its run. Without errors the page has no list.
+func TestFilterOfRunsSuggestsErrors(t *testing.T) {
+	o := calm()
+	if page := get(t, newServer(t, o).Handler(), "/runs").Body.String(); strings.Contains(page,
+		`"errors"`) {
+		t.Error("the page suggests errors, and no run failed")
+	}
+	h := o.Store.(*history)
+	errors := map[string]string{
+		"dial tcp 10.0.0.7:5432: connect: connection refused": "connect: connection refused",
+		"exit status 3":                             "exit status",
+		"bad state: failed, in job: load <a&b>":     "bad state: failed, in job: load <a&b",
+		`no "quoted" text here: a "b" of "c" and d`: "text here: a",
+	}
+	n := 100
+	for text := range errors {
+		run := done(n, "rollup-sales", "replica-1", time.Minute, time.Second, jobs.Failed)
+		run.Error = text
+		h.runs = append(h.runs, run)
+		n++
+	}
+	handler := newServer(t, o).Handler()
+	page := get(t, handler, "/runs").Body.String()
+	if !strings.Contains(page, ` list="errors"`) {
+		t.Error("no field has the list errors")
+	}
+	suggestedErrors, terms := suggested(page, "errors"), suggested(page, "terms")
+	for text, want := range errors {
+		if !slices.Contains(suggestedErrors, want) {
+			t.Errorf("errors are %q, want %q among them", suggestedErrors, want)
+		}
+		term, ok := errorTerm(want)
+		if !ok || !slices.Contains(terms, term) {
+			t.Errorf("the search field does not suggest %q", term)
+		}
+		to := get(t, handler, "/runs?q="+url.QueryEscape(term)).Header().Get("Location")
+		if at, err := url.Parse(to); err != nil || at.Query().Get("error") != want {
+			t.Errorf("the search %q leads to %s, want the error %q", term, to, want)
+		}
+		if found := get(t, handler, to).Body.String(); !strings.Contains(found,
+			html.EscapeString(text)) {
+			t.Errorf("%s does not find %q", to, text)
 		}
 	}
 }

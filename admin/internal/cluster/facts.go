@@ -44,6 +44,9 @@ type Facts struct {
 	Outcomes map[string][]storage.Outcome
 	// Errors are the errors of the last failed runs, by job, as far as they are among the newest.
 	Errors map[string]string
+	// ErrorTexts are parts of the errors of the latest failed runs, one for each kind of error, the
+	// newest first. A search for a part finds the runs.
+	ErrorTexts []string
 	// Delays are the usual start delays of the jobs that wait.
 	Delays  map[string]storage.Typical
 	Waiting []storage.Record      // oldest first
@@ -79,6 +82,7 @@ func (r *Reader) facts(ctx context.Context, now time.Time) (f Facts, err error) 
 			f.Errors[run.Job] = cmp.Or(run.Error, words.Why(run))
 		}
 	}
+	f.ErrorTexts = errorTexts(latest)
 	waiters := make(map[string]bool)
 	for _, run := range f.Waiting {
 		if len(waiters) < maxSuspects {

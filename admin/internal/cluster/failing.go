@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -14,9 +13,6 @@ import (
 
 // shownFailing is the number of failing jobs that the page lists.
 const shownFailing = 12
-
-// varyingPart is what errors of the same kind do not have in common: quoted names, numbers and ids.
-const varyingPart = `"[^"]*"|'[^']*'|` + "`[^`]*`" + `|[0-9a-fA-F-]*[0-9][0-9a-fA-F-]*`
 
 // FailingGroup is jobs whose last runs failed with errors that differ only in names and numbers.
 type FailingGroup struct {
@@ -56,7 +52,6 @@ func (r *Reader) FailingJobs(ctx context.Context, now time.Time, rules Rules) ([
 func failingGroups(f Facts, now time.Time) []FailingGroup {
 	groups := []FailingGroup{}
 	var keys []string
-	varying := regexp.MustCompile(varyingPart)
 	for _, job := range slices.Sorted(maps.Keys(f.Outcomes)) {
 		s := newStreak(f.Outcomes[job], now)
 		if s.Failures == 0 || s.EndedAt != nil || now.Sub(s.Last) > maxFailureAge {
