@@ -80,21 +80,47 @@ func (r *reader) search(ctx context.Context, text string,
 	return s, s.searchRuns(ctx, r)
 }
 
+// searchJobs looks in the index of jobs, because the search field asks while its user types. The
+// store is asked only if the index has no such job: the job may be new.
 func (s *searchResults) searchJobs(ctx context.Context, r *reader) error {
-	list, err := r.Store.ListJobs(ctx, storage.JobFilter{Text: s.text, Limit: foundOfEach + 1})
+	now, err := r.Now(ctx)
+	if err != nil {
+		return err
+	}
+	index, err := r.lists.jobIndex(ctx, now)
+	if err != nil {
+		return err
+	}
+	filter := storage.JobFilter{Text: s.text, Limit: foundOfEach + 1}
+	for v := range selectedStates(index.states, filter) {
+		if !s.addJob(foundJob{v.Job, v.Description, v.Group}) {
+			break
+		}
+	}
+	if len(s.Jobs) > 0 {
+		return nil
+	}
+	list, err := r.Store.ListJobs(ctx, filter)
 	if err != nil {
 		return fmt.Errorf("jobs: %w", err)
 	}
-	if len(list) > foundOfEach {
-		list, s.More = list[:foundOfEach], true
-	}
 	for _, v := range list {
-		if v.Name == s.text {
-			s.exact = append(s.exact, param.JobPath(v.Name))
-		}
-		s.Jobs = append(s.Jobs, foundJob{v.Name, v.Description, v.Group})
+		s.addJob(foundJob{v.Name, v.Description, v.Group})
 	}
 	return nil
+}
+
+// addJob adds a job to the results, and reports whether there was room for it.
+func (s *searchResults) addJob(job foundJob) bool {
+	if len(s.Jobs) == foundOfEach {
+		s.More = true
+		return false
+	}
+	if job.Name == s.text {
+		s.exact = append(s.exact, param.JobPath(job.Name))
+	}
+	s.Jobs = append(s.Jobs, job)
+	return true
 }
 
 func (s *searchResults) searchResources(ctx context.Context, r *reader) error {

@@ -82,6 +82,28 @@ func TestSearchIsLimited(t *testing.T) {
 	}
 }
 
+// TestSearchForJobsIsFromMemory checks that the store is asked for jobs only if no known job has
+// the text, and that a new job is found.
+func TestSearchForJobsIsFromMemory(t *testing.T) {
+	o := contention()
+	h := o.Store.(*history)
+	handler := newServer(t, o).Handler()
+	found(t, handler, "rollup")
+	h.jobs = append(h.jobs, job("new-job", "@daily"))
+	asked := len(h.jobFilters)
+	for text, want := range map[string]struct{ jobs, queries int }{
+		"rollup": {2, 0}, "ROLLUP-S": {1, 0}, "new-j": {1, 1}, "nothing": {0, 1},
+	} {
+		s := found(t, handler, text)
+		if queries := len(h.jobFilters) - asked; len(s.Jobs) != want.jobs ||
+			queries != want.queries {
+			t.Errorf("%q: %d jobs by %d queries, want %d by %d", text, len(s.Jobs), queries,
+				want.jobs, want.queries)
+		}
+		asked = len(h.jobFilters)
+	}
+}
+
 // TestSearchLeadsToAnExactHit checks that a whole name or id leads to its page, unless several
 // things have the name.
 func TestSearchLeadsToAnExactHit(t *testing.T) {

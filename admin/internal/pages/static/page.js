@@ -180,6 +180,112 @@
     }
   });
 
+  // While the viewer types, the search shows a list of results: a combobox with a listbox. The arrow
+  // keys choose a result, and Enter opens it. Without a choice, Enter sends the form.
+  const search = document.getElementById("search");
+  if (search) {
+    const element = (name, attributes, ...children) => {
+      const e = document.createElement(name);
+      for (const [key, value] of Object.entries(attributes)) e.setAttribute(key, value);
+      e.append(...children);
+      return e;
+    };
+    const list = element("ul", { id: "suggestions", role: "listbox", "aria-label": "Suggestions", class: "suggestions", hidden: "" });
+    const said = element("span", { role: "status", class: "hidden" });
+    search.after(list, said);
+    for (const [key, value] of Object.entries({ role: "combobox", "aria-autocomplete": "list", "aria-controls": list.id, "aria-expanded": "false", autocomplete: "off" })) search.setAttribute(key, value);
+    const of = encodeURIComponent;
+    const kinds = [
+      ["jobs", 8, (job) => [job.name, "job", "jobs/" + of(job.name)]],
+      ["resources", 5, (name) => [name, "table or resource", "locks/timeline?resource=" + of(name)]],
+      ["replicas", 4, (name) => [name, "replica", "runs?replica=" + of(name)]],
+      ["runs", 4, (run) => ["…" + run.id.slice(-8), "run of " + run.job, "runs/" + run.id]],
+    ];
+    const at = (path) => new URL(path, search.form.action);
+    const options = () => [...list.children];
+    const chosen = () => list.querySelector('[aria-selected="true"]');
+    const choose = (option) => {
+      chosen()?.setAttribute("aria-selected", "false");
+      if (!option) return search.removeAttribute("aria-activedescendant");
+      option.setAttribute("aria-selected", "true");
+      option.scrollIntoView({ block: "nearest" });
+      search.setAttribute("aria-activedescendant", option.id);
+    };
+    const isOpen = () => !list.hidden;
+    const open = (shown) => {
+      choose(null);
+      list.hidden = !shown;
+      search.setAttribute("aria-expanded", String(shown));
+    };
+    const show = (found, text) => {
+      let more = found.more;
+      const all = [];
+      for (const [kind, most, describe] of kinds) {
+        more ||= found[kind].length > most;
+        all.push(...found[kind].slice(0, most).map(describe));
+      }
+      if (more) all.push(["All results", "search", "search?q=" + of(text)]);
+      list.replaceChildren(...all.map(([name, kind, path], i) => element("li", { id: "suggestion-" + i, role: "option", "aria-selected": "false", "data-to": at(path).href },
+        element("bdi", {}, name), " ", element("span", { class: "sub" }, kind))));
+      said.textContent = all.length === 1 ? "1 suggestion" : all.length + " suggestions";
+      open(all.length > 0);
+    };
+    let asking = new AbortController();
+    let later = 0;
+    const close = () => {
+      clearTimeout(later);
+      asking.abort();
+      said.textContent = "";
+      open(false);
+    };
+    const suggest = async () => {
+      asking.abort();
+      const { signal } = asking = new AbortController();
+      const text = search.value.trim();
+      if (!text) return close();
+      try {
+        const answer = await fetch(at("api/v1/search?q=" + of(text)), { signal });
+        const found = answer.ok ? await answer.json() : null;
+        if (signal.aborted) return;
+        if (found && document.activeElement === search) show(found, text);
+        else close();
+      } catch {
+        if (!signal.aborted) close(); // the form works without suggestions
+      }
+    };
+    search.addEventListener("input", () => {
+      clearTimeout(later);
+      if (search.value.trim()) later = setTimeout(suggest, 150);
+      else close();
+    });
+    search.addEventListener("keydown", (event) => {
+      if (event.isComposing || event.ctrlKey || event.metaKey) return;
+      const down = event.key === "ArrowDown";
+      if (down || event.key === "ArrowUp") {
+        event.preventDefault();
+        if (!isOpen()) return suggest();
+        const all = options();
+        const from = all.indexOf(chosen());
+        choose(all[down ? (from + 1) % all.length : (from < 1 ? all.length : from) - 1]);
+      } else if (event.key === "Escape" && isOpen()) {
+        event.preventDefault();
+        close();
+      }
+    });
+    search.form.addEventListener("submit", (event) => {
+      if (!chosen()) return;
+      event.preventDefault();
+      location.assign(chosen().dataset.to);
+    });
+    search.addEventListener("blur", close);
+    window.addEventListener("pagehide", close);
+    list.addEventListener("mousedown", (event) => event.preventDefault()); // the field keeps the focus
+    list.addEventListener("click", (event) => {
+      const option = event.target.closest("[data-to]");
+      if (option) location.assign(option.dataset.to);
+    });
+  }
+
   // If a refresh fails, the page says so. An answer of another kind, such as the
   // sign-in page, does not replace the content.
   const offline = (hidden) => {
