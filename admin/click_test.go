@@ -193,12 +193,12 @@ func TestTabOrderOfAForm(t *testing.T) {
 		if err := chromedp.Do(window, chromedp.KeyEvent("\t")); err != nil {
 			t.Fatal(err)
 		}
-		if order = append(order, focus()); order[len(order)-1] == "Back" {
+		if order = append(order, focus()); order[len(order)-1] == "Go back" {
 			break
 		}
 	}
 	if got := strings.Join(order[max(0, len(order)-6):],
-		", "); got != "params, start, wait, reason, Run now, Back" {
+		", "); got != "params, start, wait, reason, Run now, Go back" {
 		t.Errorf("keys go to %s", strings.Join(order, ", "))
 	}
 	described := evaluate[string](t, window,

@@ -51,7 +51,7 @@ type form struct {
 	Button    string
 	Bad       bool   // the action is destructive
 	Back      string // address of the link that leaves the form
-	Keep      string // text of that link; "": Back
+	Keep      string // text of that link; "": Go back
 	Moot      bool   // there is nothing to do in the current state
 	Idle      bool   // the form has no button to submit it
 	Outdated  bool   // the input was written for another version than the current one

@@ -136,7 +136,7 @@ func formStates() []galleryState {
 				`<button type="submit" class="bad">Pause job</button>`}},
 		{name: "pause-job-again", options: actionOptions(busy(),
 			paused(storage.Target{Kind: storage.TargetJob, Name: "rollup-sales"},
-				"")), path: rollup + "/pause", has: []string{"Already paused since", "Resume</a>"}},
+				"")), path: rollup + "/pause", has: []string{"Already paused since", ">Resume job<"}},
 		{name: "pause-group", options: actionOptions(busy()), path: "/groups/reports/pause",
 			has: []string{"2 jobs are in the group", "report/monthly"}},
 		{name: "pause-all", options: actionOptions(busy()), path: "/pause",
@@ -317,7 +317,7 @@ func formStates() []galleryState {
 				"a failover is going on")), path: "/",
 			has: []string{"All jobs are paused for", `href="/resume"`}},
 		{name: "jobs-of-group", options: actionOptions(busy()), path: "/jobs?group=reports",
-			has: []string{"Pause the group"}},
+			has: []string{"Pause group"}},
 		{name: "job-added", options: actionOptions(busy(), added), path: "/jobs/sync-vendors",
 			has: []string{"/jobs/sync-vendors/change"}},
 	}
