@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
@@ -204,5 +205,36 @@ func TestStalePagesHaveNoActions(t *testing.T) {
 		if offered := links.FindString(reply.Body.String()); offered != "" {
 			t.Errorf("%s is stale, and offers %s", path, offered)
 		}
+	}
+}
+
+// TestDrainOfADeadReplica checks that the page of a drain says why there is nothing to drain, for a
+// replica that ended and for one whose session has only expired.
+func TestDrainOfADeadReplica(t *testing.T) {
+	o := actionOptions(contention())
+	h := o.Store.(*history)
+	handler := newServer(t, o).Handler()
+	replica := &h.replicas[len(h.replicas)-1]
+	ended, expired := noon.Add(-time.Minute), noon.Add(-time.Hour)
+	replica.LastHeartbeat, replica.ExpiresAt = expired.Add(-15*time.Second), expired
+	for want, at := range map[string]*time.Time{"This session ended": &ended,
+		"This session expired": nil} {
+		replica.EndedAt = at
+		page := flat(get(t, handler, "/replicas/"+replica.Session.String()+"/drain").Body.String())
+		if !strings.Contains(page, want) || strings.Contains(page, "What happens") ||
+			strings.Contains(page, ">Drain replica</button>") {
+			t.Errorf("the page lacks %q, or offers a drain", want)
+		}
+	}
+}
+
+// TestRefusalIsASentence checks the text of the page for a user without the permission.
+func TestRefusalIsASentence(t *testing.T) {
+	o, _ := limitedOptions(t)
+	reply := accesstest.Ask(newServer(t, o).Handler(), http.MethodGet, "/audit", roleToken("sales"))
+	const want = ">Permission denied: the role sales does not have the permission view on " +
+		"everything.<"
+	if reply.Code != http.StatusForbidden || !strings.Contains(flat(reply.Body.String()), want) {
+		t.Errorf("%d: the page lacks the reason as a sentence", reply.Code)
 	}
 }

@@ -56,7 +56,7 @@ func TestSearchSuggestsWhileTyping(t *testing.T) {
 		before := evaluate[string](t, window, places)
 		suggests(t, window, "rollup", 3)
 		if got, want := shown(), "rollup-hourly job,rollup-sales job,"+
-			"public/sales_rollup table or resource"; got != want {
+			"public/sales_rollup table"; got != want {
 			t.Errorf("%s: suggestions are %q, want %q", s.Name, got, want)
 		}
 		if after := evaluate[string](t, window, places); after != before {

@@ -13,7 +13,7 @@ func TestErrorText(t *testing.T) {
 	long := strings.Repeat("word ", 40)
 	for text, want := range map[string]string{
 		"connection refused": "connection refused",
-		"dial tcp 10.0.0.7:5432: connect: connection refused": "connect: connection refused",
+		"dial tcp 10.0.0.7:5432: connect: connection refused":                  "connect: connection refused",
 		`duplicate key value violates unique constraint "orders_pkey" (23505)`: "duplicate key value violates unique constraint",
 		"exit status 3": "exit status",
 		"exit status 1\nTraceback (most recent call last):\n  File 'x.py'": "exit status",

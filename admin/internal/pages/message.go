@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/access"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
 )
 
@@ -34,4 +35,12 @@ type message struct {
 	Code  int // HTTP status
 	Text  string
 	Known bool // the sender is identified
+}
+
+// Sentence returns the text as a sentence. Other texts than refusals may begin with a name.
+func (m message) Sentence() string {
+	if m.Code == http.StatusForbidden && m.Text != "" {
+		return words.Sentence(words.Title(m.Text))
+	}
+	return words.Sentence(m.Text)
 }

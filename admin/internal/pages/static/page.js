@@ -197,7 +197,7 @@
     const of = encodeURIComponent;
     const kinds = [
       ["jobs", 8, (job) => [job.name, "job", "jobs/" + of(job.name)]],
-      ["resources", 5, (name) => [name, "table or resource", "locks/timeline?resource=" + of(name)]],
+      ["resources", 5, (name) => [name, name.includes(":") ? "resource" : "table", "locks/timeline?resource=" + of(name)]],
       ["replicas", 4, (name) => [name, "replica", "runs?replica=" + of(name)]],
       ["runs", 4, (run) => ["…" + run.id.slice(-8), "run of " + run.job, "runs/" + run.id]],
     ];
