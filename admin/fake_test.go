@@ -190,7 +190,8 @@ func (h *history) JobStates(context.Context) ([]storage.JobState, error) {
 		v := h.complete(h.jobs[i], last)
 		states = append(states, storage.JobState{Job: v.Name, Description: v.Description,
 			Group: v.Group, Source: v.Source, Paused: len(v.Pauses) > 0,
-			Waiting: active[has{v.Name, jobs.Waiting}], Running: active[has{v.Name, jobs.Running}]})
+			Waiting: active[has{v.Name, jobs.Waiting}], Running: active[has{v.Name, jobs.Running}],
+			Schedule: v.Schedule, Zone: v.Zone, Handler: v.Handler})
 		if v.Last != nil {
 			states[i].Last = v.Last.State
 		}
@@ -375,10 +376,14 @@ func (h *history) EndedJobs(_ context.Context,
 func (h *history) CountRuns(_ context.Context, parts []storage.JobPart,
 	most int) ([]storage.JobPartCount, error) {
 	counts := make([]storage.JobPartCount, len(parts))
+	partsOf := make(map[string][]int)
+	for k, p := range parts {
+		partsOf[p.Job] = append(partsOf[p.Job], k)
+	}
 	for i := range h.runs {
 		r := &h.runs[i]
-		for k, p := range parts {
-			if r.Job != p.Job || r.CreatedAt.Before(p.From) || !r.CreatedAt.Before(p.Until) {
+		for _, k := range partsOf[r.Job] {
+			if p := parts[k]; r.CreatedAt.Before(p.From) || !r.CreatedAt.Before(p.Until) {
 				continue
 			}
 			if counts[k].Runs++; r.State.Final() && r.State != jobs.Succeeded {

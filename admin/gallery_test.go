@@ -224,6 +224,11 @@ func pageStates() []galleryState {
 			"the newest 197 runs are in the columns"}},
 		{name: "grid-groups", options: grouped(), path: "/grid?span=6h", has: []string{
 			`href="/grid?group=night&amp;span=6h"`, "Without a group"}},
+		{name: "grid-families", options: families(), path: "/grid?span=6h", has: []string{
+			`aria-expanded="false"`, "shard-compact.*", "5 jobs", "adds up jobs that differ only"}},
+		{name: "grid-family-open", options: families(),
+			path: "/grid?span=6h&open=tenant-rollup-hooli",
+			has:  []string{`aria-expanded="true"`, `class="member"`, "; failed: tenant-rollup-hooli"}},
 		{name: "grid-failures", options: grouped(), path: "/grid?only=failures-or-skips",
 			has: []string{`aria-current="true">Failed or skipped`, "rebuild", "zones"}},
 		{name: "grid-no-failures", options: grouped(), path: "/grid?only=failures&text=zones",

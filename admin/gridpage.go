@@ -22,7 +22,7 @@ func readGrid(p param.Set) (q grid.Query, filter storage.JobFilter, err error) {
 	if q, err = grid.ReadQuery(p); err != nil {
 		return q, filter, err
 	}
-	filter, err = readJobFilter(p, grid.Jobs)
+	filter, err = readJobFilter(p, grid.MaxRows)
 	return q, filter, err
 }
 
@@ -54,13 +54,13 @@ func (r *reader) grid(ctx context.Context, now time.Time, q grid.Query,
 		return g, false, false, err
 	}
 	return grid.Load(ctx, r.Store, now, q, grid.Selection{All: index.states,
-		Selected: slices.Collect(selectedStates(index.grid, filter)), After: filter.After,
-		Before: filter.Before})
+		Selected: slices.Collect(selectedStates(index.grid, filter)), Families: index.families,
+		After: filter.After, Before: filter.Before, Open: q.Open})
 }
 
 // gridPage shows jobs by scheduled time.
 func (s runPages) gridPage(w http.ResponseWriter, r *http.Request) {
-	p, err := param.Read(r, append(gridParams(), "refresh")...)
+	p, err := param.Read(r, append(gridParams(), "open", "refresh")...)
 	var q grid.Query
 	var filter storage.JobFilter
 	if err == nil {
@@ -72,7 +72,7 @@ func (s runPages) gridPage(w http.ResponseWriter, r *http.Request) {
 	}
 	pages.Show(s.Site, w, r, pages.Page[grid.Grid]{
 		Template: "grid.html", Section: "/runs", Title: "Grid of runs", Live: q.Live(),
-		Fields: true, JSONPath: p.With("/api/v1/grid"),
+		Fields: true, JSONPath: p.With("/api/v1/grid", "open", ""),
 		Topics: []storage.Topic{storage.TopicRuns, storage.TopicJobs},
 		Load: func(ctx context.Context, snap cluster.Snapshot) (grid.Grid, error) {
 			g, next, previous, err := s.reader.grid(ctx, snap.Now, q, filter)
@@ -83,7 +83,7 @@ func (s runPages) gridPage(w http.ResponseWriter, r *http.Request) {
 				return g, err
 			}
 			g.Filter = grid.Filter{Text: filter.Text, Group: filter.Group, Span: p.Get("span"),
-				Until: p.Get("until"), Only: p.Get("only")}
+				Until: p.Get("until"), Only: p.Get("only"), Open: q.Open}
 			g.Link(p, "/grid", q, snap.Now)
 			g.Pager = gridPager(p, "/grid", g, next, previous)
 			return g, nil

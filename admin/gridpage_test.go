@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/grid"
 	"github.com/holdfast-dev/holdfast/internal/test/speedtest"
+	"github.com/holdfast-dev/holdfast/jobs"
 )
 
 // readGridPage returns the rows of a page of the grid, its headings of groups in brackets, and the
@@ -93,6 +94,53 @@ func TestGridShowsOnlyJobsWithFailures(t *testing.T) {
 	if err := json.Unmarshal(get(t, handler, "/api/v1/grid?only=failures").Body.Bytes(),
 		&g); err != nil || len(g.Rows) != 1 || g.Rows[0].Job != "rebuild" || g.Cut {
 		t.Errorf("got %+v, %v, want only rebuild", g.Rows, err)
+	}
+}
+
+// TestGridFoldsFamilies follows the link that unfolds a family.
+func TestGridFoldsFamilies(t *testing.T) {
+	handler := newServer(t, families()).Handler()
+	rows, links := readGridPage(t, handler, "/grid?span=6h")
+	if want := []string{"nightly", "shard-compact.* 5 jobs", "tenant-rollup-* 4 jobs"}; !slices.
+		Equal(rows, want) {
+		t.Errorf("got rows %q, want %q", rows, want)
+	}
+	const family = `<a class="unfolds" href="([^"]*)"`
+	toggles := func(path string) (all []string) {
+		body := get(t, handler, path).Body.String()
+		for _, m := range regexp.MustCompile(family).FindAllStringSubmatch(body, -1) {
+			all = append(all, html.UnescapeString(m[1]))
+		}
+		return all
+	}
+	unfold, anchor, _ := strings.Cut(toggles("/grid?span=6h")[1], "#")
+	if unfold != "/grid?open=tenant-rollup-acme&span=6h" || !strings.Contains(
+		get(t, handler, unfold).Body.String(), `<tr id="`+anchor+`"`) {
+		t.Errorf("the row of the family leads to %s, row %s", unfold, anchor)
+	}
+	rows, links = readGridPage(t, handler, unfold)
+	if want := []string{"nightly", "shard-compact.* 5 jobs", "tenant-rollup-* 4 jobs",
+		"tenant-rollup-acme", "tenant-rollup-globex", "tenant-rollup-hooli",
+		"tenant-rollup-umbrella"}; !slices.Equal(rows, want) {
+		t.Errorf("unfolded: got rows %q, want %q", rows, want)
+	}
+	if got := links["7 days"]; got != "/grid?open=tenant-rollup-acme&span=7d" {
+		t.Errorf("another range of time leads to %s, want the family unfolded", got)
+	}
+	if fold, _, _ := strings.Cut(toggles(unfold)[1], "#"); fold != "/grid?span=6h" {
+		t.Errorf("the row of the unfolded family leads to %s", fold)
+	}
+	rows, _ = readGridPage(t, handler, "/grid?span=6h&only=failures")
+	if want := []string{"tenant-rollup-hooli"}; !slices.Equal(rows, want) {
+		t.Errorf("with failures: got rows %q, want %q", rows, want)
+	}
+	var g grid.Grid
+	if err := json.Unmarshal(get(t, handler, "/api/v1/grid?span=6h").Body.Bytes(), &g); err != nil {
+		t.Fatal(err)
+	}
+	if len(g.Rows) != 10 || len(g.Families) != 2 || g.Rows[9].Family != "tenant-rollup-*" ||
+		g.Families[1].Total != 4 || g.Families[1].Cells[0].State != jobs.Failed {
+		t.Errorf("JSON: %d jobs, families %+v", len(g.Rows), g.Families)
 	}
 }
 

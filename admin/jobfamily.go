@@ -2,18 +2,11 @@ package admin
 
 import (
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/family"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/jobs"
-)
-
-const (
-	// minFamily is the number of jobs from which a family folds.
-	minFamily = 3
-	// separators end the part of a name that the jobs of a family have in common.
-	separators = "./:_-"
 )
 
 // jobSection is a part of the list of jobs: one job, a family or a group.
@@ -60,7 +53,7 @@ type familyState struct {
 func jobSections(list []Job, open bool) (sections []jobSection) {
 	for len(list) > 0 {
 		n, prefix := familyAtStart(list)
-		if n < minFamily {
+		if n < family.MinJobs {
 			sections = append(sections, jobSection{Jobs: list[:1:1]})
 			list = list[1:]
 			continue
@@ -75,27 +68,12 @@ func jobSections(list []Job, open bool) (sections []jobSection) {
 // familyAtStart returns how many jobs at the start of the list are a family, and the common part of
 // their names.
 func familyAtStart(list []Job) (n int, prefix string) {
-	first := list[0]
-	prefix = first.Name
-	for i, job := range list[1:] {
-		shared := commonStart(prefix, job.Name)
-		if shared == "" || job.Schedule != first.Schedule || job.Timezone != first.Timezone ||
-			job.Handler != first.Handler || job.Description != first.Description ||
-			job.Group != first.Group || job.Source != first.Source {
-			return i + 1, prefix
-		}
-		prefix = shared
-	}
-	return len(list), prefix
-}
-
-// commonStart returns the common start of two names up to a separator, or "".
-func commonStart(a, b string) string {
-	n := 0
-	for n < min(len(a), len(b)) && a[n] == b[n] {
-		n++
-	}
-	return a[:strings.LastIndexAny(a[:n], separators)+1]
+	return family.AtStart(len(list), func(i int) string { return list[i].Name },
+		func(i int) family.Traits {
+			j := &list[i]
+			return family.Traits{Schedule: j.Schedule, Timezone: j.Timezone, Handler: j.Handler,
+				Description: j.Description, Group: j.Group, Source: j.Source}
+		})
 }
 
 func newJobFamily(list []Job, prefix string, open bool) *jobFamily {

@@ -39,6 +39,8 @@ type jobIndex struct {
 	states []storage.JobState // by name
 	grid   []storage.JobState // in the order of the grid
 	groups []jobGroup         // by name, without jobs
+	// families are those of all jobs, by the names of their members.
+	families map[string]*grid.Kin
 }
 
 // newJobIndex finds the groups of jobs, which are sorted by name.
@@ -50,6 +52,7 @@ func newJobIndex(states []storage.JobState) *jobIndex {
 		}
 	}
 	x := &jobIndex{states: states, grid: slices.SortedFunc(slices.Values(states), grid.ByGroup)}
+	x.families = grid.FamiliesOf(x.grid)
 	for name, members := range byGroup {
 		x.groups = append(x.groups, newJobGroup(name, members))
 	}

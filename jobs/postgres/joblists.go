@@ -43,7 +43,8 @@ SELECT j.name, d.description, d.job_group, d.source, %s, j.name IN (SELECT r.job
         FROM holdfast.runs r WHERE r.id = ANY(ARRAY(SELECT run FROM holdfast.claims))),
     coalesce((SELECT r.state FROM holdfast.runs r WHERE r.job = d.job
         AND r.state NOT IN ('waiting', 'running') AND r.` + byCreation + `
-        ORDER BY r.created_at DESC, r.id DESC LIMIT 1), '')
+        ORDER BY r.created_at DESC, r.id DESC LIMIT 1), ''),
+    d.schedule, d.zone, d.handler, j.checked_until
 FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = abs(j.version)
 ORDER BY j.name`
 
@@ -271,6 +272,9 @@ func (s *Store) JobStates(ctx context.Context) ([]storage.JobState, error) {
 		return nil, wrap("list states of jobs", err)
 	}
 	states, err := pgx.CollectRows(rows, pgx.RowToStructByPos[storage.JobState])
+	for i := range states {
+		states[i].CheckedUntil = states[i].CheckedUntil.UTC()
+	}
 	return states, wrap("list states of jobs", err)
 }
 

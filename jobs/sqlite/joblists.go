@@ -25,7 +25,8 @@ SELECT j.name, d.description, d.job_group, d.source, %s,
     j.name IN (SELECT job FROM holdfast_runs WHERE state = 'waiting'),
     j.name IN (SELECT job FROM holdfast_runs WHERE state = 'running'),
     coalesce((SELECT r.state FROM holdfast_runs r WHERE r.job = j.name
-        AND r.finished_at IS NOT NULL ORDER BY r.created_at DESC, r.id DESC LIMIT 1), '')
+        AND r.finished_at IS NOT NULL ORDER BY r.created_at DESC, r.id DESC LIMIT 1), ''),
+    d.schedule, d.zone, d.handler, j.checked_until
 FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name
     AND d.version = abs(j.version)
 ORDER BY j.name`
@@ -244,8 +245,10 @@ func (s *Store) JobStates(ctx context.Context) ([]storage.JobState, error) {
 	var states []storage.JobState
 	err = each(ctx, s.readers, fmt.Sprintf(jobStates, condition), args, func(rows *sql.Rows) error {
 		var j storage.JobState
+		var checked int64
 		err := rows.Scan(&j.Job, &j.Description, &j.Group, &j.Source, &j.Paused, &j.Waiting,
-			&j.Running, &j.Last)
+			&j.Running, &j.Last, &j.Schedule, &j.Zone, &j.Handler, &checked)
+		j.CheckedUntil = fromMicros(checked)
 		states = append(states, j)
 		return err
 	})

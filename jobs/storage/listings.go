@@ -43,6 +43,8 @@ type JobState struct {
 	Paused                  bool       // an active pause covers the job
 	Waiting, Running        bool       // it has a run in this state
 	Last                    jobs.State // of its last run that ended; "" if none has
+	Schedule, Zone, Handler string     // of its active definition
+	CheckedUntil            time.Time  // as in Cursor
 }
 
 // Group is a group, with its number of jobs.

@@ -23,11 +23,12 @@ type Cell struct {
 	Runs  map[jobs.State]int `json:"runs"`           // by state, without zeros
 	More  bool               `json:"more,omitempty"` // there are more runs
 
-	job         string
+	job         string        // or the name of a family
 	length      time.Duration // of the column
-	run         uuid.UUID     // the youngest
-	first, last time.Time     // when the oldest and the youngest were created
-	counted     bool          // the store has counted its runs; run, first and last are zero
+	run         uuid.UUID     // the youngest; zero if the store has counted the runs
+	first, last time.Time     // when the oldest and the youngest were created, at most
+	counted     bool          // the store has counted runs
+	worst       []string      // of a family: the jobs with the worst outcome
 }
 
 // worstFirst returns the states in the order in which they decide about a cell.
@@ -36,13 +37,19 @@ func worstFirst() []jobs.State {
 		jobs.Waiting, jobs.Running, jobs.Cancelled, jobs.Succeeded}
 }
 
-func (c *Cell) add(run storage.RunInterval) {
+// severity returns the place of a state in the order in which states decide about a cell.
+func severity(state jobs.State) int { return slices.Index(worstFirst(), state) }
+
+func (c *Cell) count(state jobs.State, runs int) {
 	if c.Runs == nil {
 		c.Runs = make(map[jobs.State]int)
 	}
-	c.Runs[run.State]++
-	if c.State == "" || slices.Index(worstFirst(), run.State) <
-		slices.Index(worstFirst(), c.State) {
+	c.Runs[state] += runs
+}
+
+func (c *Cell) add(run storage.RunInterval) {
+	c.count(run.State, 1)
+	if c.State == "" || severity(run.State) < severity(c.State) {
 		c.State = run.State
 	}
 	if c.last.IsZero() || run.CreatedAt.After(c.last) {
@@ -70,18 +77,15 @@ func (c *Cell) all() (runs int) {
 	return runs
 }
 
-// Path returns the address of the run, or of the list with exactly the runs of the cell.
+// Path returns the address of the run, or of the list of the runs of the cell. The list has exactly
+// these runs, unless the cell is that of a family or has runs that the store has counted.
 func (c *Cell) Path() string {
-	first, end := c.first, c.last.Add(time.Microsecond)
-	switch {
-	case c.counted:
-		first, end = c.From, c.From.Add(c.length)
-	case c.all() == 1:
+	if c.all() == 1 && c.run != uuid.Nil {
 		return param.RunPath(c.run)
 	}
 	return param.Address("/runs", url.Values{"job": {c.job},
-		"from":  {first.UTC().Format(time.RFC3339Nano)},
-		"until": {end.UTC().Format(time.RFC3339Nano)}})
+		"from":  {c.first.UTC().Format(time.RFC3339Nano)},
+		"until": {c.last.Add(time.Microsecond).UTC().Format(time.RFC3339Nano)}})
 }
 
 // Text returns the mark of the cell: the number of runs with the worst outcome if there are several
@@ -107,7 +111,11 @@ func (c *Cell) Text() string {
 	return ""
 }
 
-// Title returns the job, the time and the outcomes in words.
+// shownWorst is the number of jobs of a family that the title of a cell names.
+const shownWorst = 3
+
+// Title returns the job, the time and the outcomes in words. For a family it names the jobs with
+// the worst outcome, unless it is that all runs succeeded.
 func (c *Cell) Title() string {
 	var parts []string
 	for _, state := range jobs.States() {
@@ -118,6 +126,17 @@ func (c *Cell) Title() string {
 	if c.More {
 		parts = append(parts, "and more")
 	}
-	return fmt.Sprintf("%s, %s, %s: %s", words.Cut(c.job, 100), words.UTC(c.From),
+	title := fmt.Sprintf("%s, %s, %s: %s", words.Cut(c.job, 100), words.UTC(c.From),
 		words.Span(c.length), strings.Join(parts, ", "))
+	if len(c.worst) == 0 || c.State == jobs.Succeeded {
+		return title
+	}
+	var names []string
+	for _, job := range c.worst[:min(len(c.worst), shownWorst)] {
+		names = append(names, words.Cut(job, 60))
+	}
+	if more := len(c.worst) - len(names); more > 0 {
+		names = append(names, words.Figure(more, "other job", "other jobs"))
+	}
+	return fmt.Sprintf("%s; %s: %s", title, words.State(c.State), strings.Join(names, ", "))
 }

@@ -12,10 +12,13 @@ import (
 )
 
 const (
-	// Jobs is the number of jobs on a page.
-	Jobs = 25
-	// RunsOfEach is the number of runs that are read of each job: the youngest. With it, a page
-	// reads at most 5,000 runs.
+	// MaxRows is the number of rows of a page: of jobs and of families. The jobs of an unfolded
+	// family are further rows.
+	MaxRows = 25
+	// MaxJobs is the number of jobs on a page, with those in rows of families.
+	MaxJobs = 50
+	// RunsOfEach is the number of runs that are read of each job at most: the youngest. If a page
+	// has more than 25 jobs, fewer runs of each are read, so that it reads at most 5,000 runs.
 	RunsOfEach = 197
 
 	// MaxEnded is the number of runs of each outcome that are considered to find the jobs that have
@@ -34,6 +37,8 @@ type Grid struct {
 	Until  time.Time `json:"until"`
 	Column int       `json:"column_seconds"` // length of a column
 	Rows   []JobRow  `json:"jobs"`           // by group, then by name
+	// Families are the rows of the page that show several jobs, with names of these jobs.
+	Families []*Family `json:"families"`
 	// Cut says that more runs than were considered have an outcome of Only. Jobs with such runs may
 	// be missing.
 	Cut bool `json:"cut,omitempty"`
@@ -42,11 +47,15 @@ type Grid struct {
 	Groups []storage.Group `json:"-"`
 	Links  Links           `json:"-"`
 	Pager  param.Pager     `json:"-"`
-	span   Span
+
+	span     Span
+	each     int       // runs of each job that were read at most
+	sections []section // of the page
+	open     string    // a job whose family is unfolded, or ""
 }
 
 // Filter is the submitted fields of the filter.
-type Filter struct{ Text, Group, Span, Until, Only string }
+type Filter struct{ Text, Group, Span, Until, Only, Open string }
 
 // Any reports whether jobs are filtered.
 func (f Filter) Any() bool { return f.Text+f.Group+f.Only != "" }
@@ -62,7 +71,8 @@ type Heading struct {
 // Load reads the runs of a page of the selected jobs.
 func Load(ctx context.Context, store storage.History, now time.Time, q Query,
 	s Selection) (g Grid, next, previous bool, err error) {
-	g = Grid{Rows: []JobRow{}, Column: int(q.span.Column / time.Second), span: q.span}
+	g = Grid{Rows: []JobRow{}, Families: []*Family{}, Column: int(q.span.Column / time.Second),
+		span: q.span, open: s.Open}
 	g.From, g.Until = q.at(now)
 	if len(q.only.States) > 0 {
 		found, err := store.EndedJobs(ctx, storage.EndedJobsFilter{From: g.From, Until: g.Until,
@@ -73,16 +83,21 @@ func Load(ctx context.Context, store storage.History, now time.Time, q Query,
 		s.keep(found.Names)
 		g.Cut = found.More
 	}
-	list, next, previous := s.page()
-	if len(list) == 0 {
+	g.sections, next, previous = s.page()
+	if len(g.sections) == 0 {
 		return g, false, previous, nil
+	}
+	var list []storage.JobState
+	for _, section := range g.sections {
+		list = append(list, section.jobs...)
 	}
 	names := make([]string, len(list))
 	for i, job := range list {
 		names[i] = job.Job
 	}
+	g.each = runsOfEach(len(list))
 	runs, err := store.RunIntervals(ctx, storage.RunIntervalFilter{Jobs: names, From: g.From,
-		Until: g.Until, Each: RunsOfEach})
+		Until: g.Until, Each: g.each})
 	if err != nil {
 		return g, false, false, fmt.Errorf("runs: %w", err)
 	}
@@ -93,7 +108,11 @@ func Load(ctx context.Context, store storage.History, now time.Time, q Query,
 	for _, job := range list {
 		g.Rows = append(g.Rows, newJobRow(job, byJob[job.Job], &g))
 	}
-	return g, next, previous, g.count(ctx, store)
+	if err := g.count(ctx, store); err != nil {
+		return g, false, false, err
+	}
+	g.foldRows()
+	return g, next, previous, nil
 }
 
 // count adds the older cells of jobs with more runs than were read. The store counts their runs.
@@ -167,4 +186,4 @@ func (g *Grid) Counted() bool {
 func (*Grid) RunsConsidered() int { return MaxEnded }
 
 // RunsRead returns the number of runs of a job that are read at most.
-func (*Grid) RunsRead() int { return RunsOfEach }
+func (g *Grid) RunsRead() int { return g.each }

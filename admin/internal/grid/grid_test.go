@@ -34,7 +34,7 @@ func queryOf(t *testing.T, text string) Query {
 func gridAt(t *testing.T, query string) *Grid {
 	t.Helper()
 	q := queryOf(t, query)
-	g := &Grid{span: q.span}
+	g := &Grid{span: q.span, each: RunsOfEach}
 	g.From, g.Until = q.at(noon)
 	return g
 }
@@ -206,7 +206,7 @@ func TestRowsWithoutEndedRunsHaveTheStateOfTheJob(t *testing.T) {
 // TestGridCountsAtMost divides the runs that a page counts among its cells.
 func TestGridCountsAtMost(t *testing.T) {
 	g := gridAt(t, "span=30d")
-	for range Jobs {
+	for range MaxJobs {
 		row := newJobRow(storage.JobState{Job: "load"}, nil, g)
 		row.KnownFrom = g.Until
 		g.Rows = append(g.Rows, row)
@@ -223,7 +223,11 @@ func TestGridCountsAtMost(t *testing.T) {
 
 // TestGridReadsAtMost5000Runs checks the bound of the queries of pages: decision 80.
 func TestGridReadsAtMost5000Runs(t *testing.T) {
-	if most := Jobs * (RunsOfEach + storage.RunIntervalsBefore); most > 5000 {
-		t.Errorf("a page reads %d runs, want at most 5000", most)
+	for jobs := range MaxJobs + 1 {
+		each := runsOfEach(jobs)
+		if most := jobs * (each + storage.RunIntervalsBefore); most > 5000 || each < 97 {
+			t.Errorf("a page of %d jobs reads %d runs, %d of each, want at most 5000 in all", jobs,
+				most, each)
+		}
 	}
 }

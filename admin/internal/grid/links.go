@@ -1,6 +1,7 @@
 package grid
 
 import (
+	"slices"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
@@ -11,6 +12,7 @@ type Links struct {
 	Spans          []Link
 	Onlys          []Link            // choices of outcomes
 	Groups         map[string]string // of the groups on the page, by name
+	Toggles        map[string]string // that unfold or fold a family, by its first job on the page
 	Earlier, Later string            // Later is "" if the grid ends now
 }
 
@@ -35,6 +37,14 @@ func (g *Grid) Link(p param.Set, path string, q Query, now time.Time) {
 		if row.Group != "" {
 			g.Links.Groups[row.Group] = p.With(path, "group", row.Group, "after", "", "before", "")
 		}
+	}
+	g.Links.Toggles = make(map[string]string)
+	for _, f := range g.Families {
+		open := f.Jobs[0]
+		if slices.Contains(f.Jobs, g.open) {
+			open = ""
+		}
+		g.Links.Toggles[f.Jobs[0]] = p.With(path, "open", open)
 	}
 	g.Links.Earlier = p.With(path, "until", g.From.Format(time.RFC3339))
 	if q.Live() {

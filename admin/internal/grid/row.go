@@ -15,6 +15,8 @@ import (
 type JobRow struct {
 	Job   string `json:"job"`
 	Group string `json:"group,omitempty"`
+	// Family is the name of the family in whose row the page shows the job.
+	Family string `json:"family,omitempty"`
 	// Paused says that a pause covers the job now.
 	Paused bool `json:"paused,omitempty"`
 	// KnownFrom is the beginning of the first column with runs by their scheduled times. It is
@@ -36,7 +38,7 @@ type Slot struct {
 // newJobRow puts the runs of a job into the columns of the grid.
 func newJobRow(job storage.JobState, runs []storage.RunInterval, g *Grid) JobRow {
 	row := JobRow{Job: job.Job, Group: job.Group, Paused: job.Paused,
-		KnownFrom: knownFrom(runs, g), Cells: []*Cell{}, columns: g.columns(),
+		KnownFrom: g.knownFrom(runs), Cells: []*Cell{}, columns: g.columns(),
 		heading: g.span.heading}
 	byColumn := make(map[time.Time]*Cell)
 	for _, run := range runs {
@@ -74,7 +76,8 @@ func (r *JobRow) addCounts(parts []storage.JobPart, counts []storage.JobPartCoun
 			continue
 		}
 		cell := &Cell{From: part.From, job: r.Job, length: part.Until.Sub(part.From),
-			Runs: make(map[jobs.State]int), More: counts[i].More, counted: true}
+			Runs: make(map[jobs.State]int), More: counts[i].More, counted: true,
+			first: part.From, last: part.Until.Add(-time.Microsecond)}
 		succeeded := counts[i].Runs
 		for state, n := range counts[i].Unsuccessful {
 			cell.Runs[state] = n
@@ -98,7 +101,7 @@ func (r *JobRow) addCounts(parts []storage.JobPart, counts []storage.JobPartCoun
 
 // knownFrom returns the beginning of the first column whose runs were all read. The column of the
 // oldest run that was read may have had more.
-func knownFrom(runs []storage.RunInterval, g *Grid) time.Time {
+func (g *Grid) knownFrom(runs []storage.RunInterval) time.Time {
 	var oldest time.Time
 	created := 0 // within the time of the grid; others were still active then
 	for _, run := range runs {
@@ -109,7 +112,7 @@ func knownFrom(runs []storage.RunInterval, g *Grid) time.Time {
 			oldest = run.CreatedAt
 		}
 	}
-	if created < RunsOfEach {
+	if created < g.each {
 		return g.From
 	}
 	return oldest.UTC().Truncate(g.span.Column).Add(g.span.Column)

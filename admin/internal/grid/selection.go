@@ -12,14 +12,16 @@ import (
 type Selection struct {
 	All      []storage.JobState // sorted by name; a cursor may name a job that is not selected
 	Selected []storage.JobState // sorted by ByGroup
+	Families map[string]*Kin    // of all jobs, by the names of their members
 	// After and Before are the cursors of the page: names of jobs, or "".
 	After, Before string
+	Open          string // a job whose family is unfolded, or ""
 }
 
 // Band is the jobs of one group on a page.
 type Band struct {
 	Group string // "": the jobs without a group
-	Rows  []JobRow
+	Rows  []Row
 }
 
 // ByGroup compares jobs in the order of the grid: by group, then by name. Jobs without a group are
@@ -40,8 +42,8 @@ func (s *Selection) keep(names map[string]bool) {
 		func(j storage.JobState) bool { return !names[j.Job] })
 }
 
-// page returns the jobs of the page, and whether there are a next and a previous page.
-func (s *Selection) page() (list []storage.JobState, next, previous bool) {
+// page returns the sections of the page, and whether there are a next and a previous page.
+func (s *Selection) page() (list []section, next, previous bool) {
 	from, to := 0, len(s.Selected)
 	if s.After != "" {
 		from = s.place(s.After)
@@ -52,11 +54,13 @@ func (s *Selection) page() (list []storage.JobState, next, previous bool) {
 	if s.Before != "" {
 		to = max(from, s.place(s.Before))
 	}
+	list = s.sections(s.Selected[from:to])
 	if s.After == "" && s.Before != "" {
-		from = max(from, to-Jobs)
+		first := lastPage(list)
+		return list[first:], to < len(s.Selected), first > 0
 	}
-	to = min(to, from+Jobs)
-	return s.Selected[from:to], to < len(s.Selected), from > 0
+	last := firstPage(list)
+	return list[:last], last < len(list) || to < len(s.Selected), from > 0
 }
 
 // place returns the place of a job among the selected ones, or that of the first one after it. A
@@ -74,7 +78,7 @@ func (s *Selection) place(name string) int {
 
 // Bands returns the rows by group. If no job of the page has a group, there is one band.
 func (g *Grid) Bands() (bands []Band) {
-	for _, row := range g.Rows {
+	for _, row := range g.AllRows() {
 		if n := len(bands); n == 0 || bands[n-1].Group != row.Group {
 			bands = append(bands, Band{Group: row.Group})
 		}

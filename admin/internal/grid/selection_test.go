@@ -29,7 +29,8 @@ func TestGridSortsJobsByGroup(t *testing.T) {
 	var pages []string
 	for name := ""; ; {
 		s.After, s.Before = name, ""
-		list, next, previous := s.page()
+		sections, next, previous := s.page()
+		list := jobsOf(sections)
 		pages = append(pages, fmt.Sprintf("%s to %s, %d jobs %t %t", list[0].Job,
 			list[len(list)-1].Job, len(list), next, previous))
 		if !next {
@@ -42,17 +43,26 @@ func TestGridSortsJobsByGroup(t *testing.T) {
 		t.Errorf("got pages %q, want %q", pages, want)
 	}
 	s.After, s.Before = "", "job-15"
-	list, next, previous := s.page()
-	if len(list) != Jobs || list[0].Job != "job-02" || !next || previous {
+	sections, next, previous := s.page()
+	if list := jobsOf(sections); len(list) != MaxRows || list[0].Job != "job-02" || !next ||
+		previous {
 		t.Errorf("page before job-15: %d jobs from %s, %t, %t; want 25 from job-02, true, false",
 			len(list), list[0].Job, next, previous)
 	}
 	s.After, s.Before = "job-02", "job-08"
-	if list, next, previous = s.page(); len(list) != 1 || list[0].Job != "job-05" || !next ||
-		!previous {
-		t.Errorf("between job-02 and job-08: %v, %t, %t; want job-05, true, true", list, next,
+	if sections, next, previous = s.page(); len(sections) != 1 ||
+		sections[0].jobs[0].Job != "job-05" || !next || !previous {
+		t.Errorf("between job-02 and job-08: %v, %t, %t; want job-05, true, true", sections, next,
 			previous)
 	}
+}
+
+// jobsOf returns the jobs of sections.
+func jobsOf(sections []section) (list []storage.JobState) {
+	for _, s := range sections {
+		list = append(list, s.jobs...)
+	}
+	return list
 }
 
 // TestGridKeepsItsPlace checks cursors that name jobs which are not selected.
@@ -66,9 +76,9 @@ func TestGridKeepsItsPlace(t *testing.T) {
 		"removed": "", "a-removed-one": "job-27", // like jobs without a group
 	} {
 		s.After = after
-		list, _, _ := s.page()
+		sections, _, _ := s.page()
 		var names []string
-		for _, job := range list {
+		for _, job := range jobsOf(sections) {
 			names = append(names, job.Job)
 		}
 		if got := strings.Join(names, " "); got != want {
@@ -81,6 +91,10 @@ func TestBands(t *testing.T) {
 	g := Grid{}
 	g.Rows = []JobRow{{Job: "c", Group: "a"}, {Job: "d", Group: "a"}, {Job: "b", Group: "z"},
 		{Job: "a"}}
+	g.sections = make([]section, len(g.Rows))
+	for i := range g.sections {
+		g.sections[i].jobs = make([]storage.JobState, 1)
+	}
 	var got []string
 	for _, band := range g.Bands() {
 		got = append(got, fmt.Sprintf("%s:%d", band.Group, len(band.Rows)))
@@ -88,7 +102,7 @@ func TestBands(t *testing.T) {
 	if want := []string{"a:2", "z:1", ":1"}; !slices.Equal(got, want) || !g.Grouped() {
 		t.Errorf("got bands %q, want %q", got, want)
 	}
-	g.Rows = g.Rows[3:]
+	g.Rows, g.sections = g.Rows[3:], g.sections[3:]
 	if g.Grouped() || len(g.Bands()) != 1 {
 		t.Errorf("a page without groups has bands %v", g.Bands())
 	}
@@ -125,7 +139,7 @@ func TestGridOfJobsWithFailures(t *testing.T) {
 			t.Fatal(err)
 		}
 		if want == nil {
-			if len(g.Rows) != Jobs || len(store.asked) > 0 || g.Cut {
+			if len(g.Rows) != MaxRows || len(store.asked) > 0 || g.Cut {
 				t.Errorf("%d rows of all jobs, asked for %v", len(g.Rows), store.asked)
 			}
 			continue

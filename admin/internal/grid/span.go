@@ -39,6 +39,7 @@ type Query struct {
 	span  Span
 	until time.Time // zero: now
 	only  Only
+	Open  string // a job whose family is unfolded, or ""
 }
 
 // Only selects jobs by the outcomes of their runs.
@@ -85,6 +86,7 @@ func ReadQuery(p param.Set) (q Query, err error) {
 		return q, err
 	}
 	q.only = Onlys()[slices.Index(onlys, only)]
+	q.Open = p.Get("open")
 	q.until, err = p.Time("until")
 	return q, err
 }

@@ -108,8 +108,10 @@ func (s *Store) JobStates(ctx context.Context) ([]storage.JobState, error) {
 	for i, v := range all {
 		states[i] = storage.JobState{Job: v.Name, Description: v.Description, Group: v.Group,
 			Source: v.Source, Paused: len(s.pausesOf(v)) > 0,
-			Waiting: s.lists(storage.JobFilter{State: jobs.Waiting}, v),
-			Running: s.lists(storage.JobFilter{State: jobs.Running}, v)}
+			Waiting:  s.lists(storage.JobFilter{State: jobs.Waiting}, v),
+			Running:  s.lists(storage.JobFilter{State: jobs.Running}, v),
+			Schedule: v.Schedule, Zone: v.Zone, Handler: v.Handler,
+			CheckedUntil: s.jobs[v.Name].checkedUntil}
 		if v.Last != nil {
 			states[i].Last = v.Last.State
 		}
