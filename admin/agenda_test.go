@@ -90,6 +90,30 @@ func TestAgendaExpectsWaits(t *testing.T) {
 	}
 }
 
+// TestAgendaHasBands checks the headings of the chart, and that a page begins with one.
+func TestAgendaHasBands(t *testing.T) {
+	heading := regexp.MustCompile(`<li class="h26 band"><span class="sub">([^<]*)<|` +
+		`<rect class="band" x="0" y="(\d+)"|<a [^>]*href="/jobs/([a-z]+)"`)
+	body := get(t, newServer(t, hourly()).Handler(), "/agenda?span=6h").Body.String()
+	_, body, _ = strings.Cut(body, `<li class="axis">Job</li>`)
+	body, _, _ = strings.Cut(body, "The same as a table")
+	var got []string
+	for _, m := range heading.FindAllStringSubmatch(body, -1) {
+		got = append(got, m[1]+m[2]+m[3])
+	}
+	want := []string{"Long runs", "load", "Hourly", "report", "More than hourly", "tick",
+		"30", "94", "158"}
+	if got = got[:min(len(got), len(want))]; !slices.Equal(got, want) {
+		t.Errorf("got headings and jobs %q, want %q", got, want)
+	}
+	for _, e := range readAgenda(t, hourly(), "").Entries {
+		if want := map[string]locks.AgendaBand{"load": locks.AgendaLongRuns,
+			"report": locks.AgendaHourly, "tick": locks.AgendaFrequent}[e.Job]; e.Band != want {
+			t.Errorf("%s is in band %s, want %s", e.Job, e.Band, want)
+		}
+	}
+}
+
 // impatient is hourly, where report waits for one minute only.
 func impatient() Options {
 	o := hourly()

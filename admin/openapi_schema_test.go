@@ -60,6 +60,7 @@ func wordsOf() map[reflect.Type][]string {
 	put(words, []AdvisoryState{AdvisoryHeld, AdvisoryMissing, AdvisoryOther, AdvisoryOff,
 		AdvisoryUnknown})
 	put(words, []locks.Holding{locks.HeldItself, locks.HeldAbove, locks.HeldPartly, locks.HeldNot})
+	put(words, locks.AgendaBands())
 	put(words, cluster.Severities())
 	put(words, cluster.Kinds())
 	put(words, Refusals())

@@ -13,6 +13,7 @@ import (
 const (
 	agendaAxis    = 30
 	agendaRow     = 38
+	agendaHeading = 26
 	agendaBar     = 18
 	densityHeight = 52
 	densityMargin = 6
@@ -26,6 +27,7 @@ type AgendaLane struct {
 	Firings     int
 	Usual, Long time.Duration // of its runs; 0 if unknown
 	Paused      bool          // its firings do not start
+	Heads       bool          // a heading is above the lane
 }
 
 // ExpectedFiring is one firing.
@@ -49,8 +51,10 @@ type Agenda struct {
 
 // AgendaRow is the bars of one job.
 type AgendaRow struct {
-	Y    int // its upper edge
-	Bars []AgendaBar
+	Y int // its upper edge
+	// HeadingY is the upper edge of the heading above it; 0: it has none.
+	HeadingY int
+	Bars     []AgendaBar
 }
 
 // AgendaBar is a time of one firing, or of all firings of a job that fires often.
@@ -72,6 +76,9 @@ type DensityBar struct {
 // AxisY returns the lower end of the axis in pixels.
 func (Agenda) AxisY() int { return agendaAxis }
 
+// HeadingHeight returns the height of a heading in pixels.
+func (Agenda) HeadingHeight() int { return agendaHeading }
+
 // BarHeight returns the height of a bar in pixels.
 func (Agenda) BarHeight() int { return agendaBar }
 
@@ -81,11 +88,16 @@ func (Agenda) DensityHeight() int { return densityHeight + densityMargin }
 // NewAgenda draws the firings of jobs. The numbers of firings and of expected waits are those of
 // equal parts of the time.
 func NewAgenda(from, until time.Time, lanes []AgendaLane, firings, waits []int) *Agenda {
-	a := &Agenda{Height: agendaAxis + len(lanes)*agendaRow, Ticks: ticks(from, until),
+	a := &Agenda{Height: agendaAxis, Ticks: ticks(from, until),
 		Words: fmt.Sprintf("Expected runs from %s to %s", words.UTC(from), words.UTC(until))}
 	d := agendaDrawer{from: from, length: float64(until.Sub(from))}
-	for i, lane := range lanes {
-		row := AgendaRow{Y: agendaAxis + i*agendaRow}
+	for _, lane := range lanes {
+		row := AgendaRow{Y: a.Height}
+		if lane.Heads {
+			row.HeadingY = row.Y
+			row.Y += agendaHeading
+		}
+		a.Height = row.Y + agendaRow
 		y := row.Y + (agendaRow-agendaBar)/2
 		if len(lane.Times) == 0 {
 			row.Bars = append(row.Bars, d.frequent(lane, y))
@@ -128,12 +140,13 @@ type agendaDrawer struct {
 	length float64
 }
 
+func (d agendaDrawer) x(at time.Time) Percent {
+	return Percent(min(max(float64(at.Sub(d.from))/d.length, 0), 1) * 100)
+}
+
 func (d agendaDrawer) bar(begin, end time.Time, y int, class, path, title string) AgendaBar {
-	x := func(at time.Time) Percent {
-		return Percent(min(max(float64(at.Sub(d.from))/d.length, 0), 1) * 100)
-	}
-	b := AgendaBar{X: x(begin), Y: y, Class: class, Path: path, Title: title}
-	b.W = max(x(end)-b.X, minBarWidth)
+	b := AgendaBar{X: d.x(begin), Y: y, Class: class, Path: path, Title: title}
+	b.W = max(d.x(end)-b.X, minBarWidth)
 	b.X = min(b.X, 100-b.W)
 	return b
 }

@@ -41,7 +41,7 @@ type Agenda struct {
 	// Intervals are equal parts of the time, the soonest first.
 	Intervals []AgendaInterval `json:"intervals"`
 	Hours     []AgendaHour     `json:"hours"` // the soonest first
-	// Entries have jobs with single firings first, then frequent ones, each by first firing.
+	// Entries are sorted by band, then by first firing.
 	Entries []AgendaJob `json:"entries"`
 	Cut     []string    `json:"cut"` // what is left out or estimated, in words
 
@@ -70,12 +70,15 @@ type AgendaInterval struct {
 
 // AgendaJob is a job and its firings.
 type AgendaJob struct {
-	Job     string    `json:"job"`
-	Firings int       `json:"firings"`
-	First   time.Time `json:"first"` // scheduled time
-	Last    time.Time `json:"last"`  // scheduled time
-	Waits   int       `json:"waits"`
-	Skips   int       `json:"skips"`
+	Job string `json:"job"`
+	// Band is "long_runs", "less_than_hourly", "hourly" or "more_than_hourly". A job that usually
+	// runs for five minutes or more is in the first of them, whatever its firings are.
+	Band    AgendaBand `json:"band"`
+	Firings int        `json:"firings"`
+	First   time.Time  `json:"first"` // scheduled time
+	Last    time.Time  `json:"last"`  // scheduled time
+	Waits   int        `json:"waits"`
+	Skips   int        `json:"skips"`
 	// Paused says that a pause covers the job. While it is active, the firings do not start.
 	Paused bool    `json:"paused,omitempty"`
 	Usual  float64 `json:"median_seconds"`        // of the last runs; 0 if unknown
@@ -296,6 +299,7 @@ func (a *Agenda) collect(jobs []*contender, firings []upcomingFiring) {
 	for i := range entries {
 		if entry := &entries[i]; entry.Firings > 0 {
 			entry.finish(jobs[i])
+			entry.Band = entry.bandOf(a.Until.Sub(a.From))
 			a.Entries = append(a.Entries, *entry)
 			if entry.Paused {
 				a.PausedJobs++
@@ -304,9 +308,8 @@ func (a *Agenda) collect(jobs []*contender, firings []upcomingFiring) {
 	}
 	a.Jobs = len(a.Entries) - a.PausedJobs
 	slices.SortFunc(a.Entries, func(x, y AgendaJob) int {
-		rare := func(j AgendaJob) int { return min(len(j.Times), 1) }
-		return cmp.Or(cmp.Compare(rare(y), rare(x)), x.First.Compare(y.First),
-			strings.Compare(x.Job, y.Job))
+		place := func(j AgendaJob) int { return slices.Index(AgendaBands(), j.Band) }
+		return cmp.Or(place(x)-place(y), x.First.Compare(y.First), strings.Compare(x.Job, y.Job))
 	})
 }
 

@@ -82,7 +82,7 @@ func (a *Agenda) Draw(p param.Set, path string) {
 	for i, j := range a.Entries {
 		lanes[i] = charts.AgendaLane{Job: j.Job, First: j.First, Last: j.Last,
 			Firings: j.Firings, Usual: j.typical.Median, Long: j.typical.Long,
-			Paused: j.Paused}
+			Paused: j.Paused, Heads: a.Heading(i) != ""}
 		for _, f := range j.Times {
 			lanes[i].Times = append(lanes[i].Times, charts.ExpectedFiring{
 				ScheduledAt: f.ScheduledAt, StartsAt: f.StartsAt, WaitsFor: f.WaitsFor,
@@ -94,4 +94,12 @@ func (a *Agenda) Draw(p param.Set, path string) {
 		firings[i], waits[i] = interval.Firings, interval.Waits
 	}
 	a.Chart = charts.NewAgenda(a.From, a.Until, lanes, firings, waits)
+}
+
+// Heading returns the heading above an entry, or "" if it is in the band of the entry before it.
+func (a *Agenda) Heading(i int) string {
+	if i > 0 && a.Entries[i-1].Band == a.Entries[i].Band {
+		return ""
+	}
+	return a.Entries[i].Band.Words()
 }

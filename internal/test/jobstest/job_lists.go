@@ -231,7 +231,14 @@ func (c *check) jobStates() string {
 	states, err := c.Store.JobStates(c.ctx)
 	c.must(err)
 	var lines []string
+	versions, err := c.Store.Versions(c.ctx)
+	c.must(err)
 	for _, j := range states {
+		d := definition(j.Job, "")
+		if j.Schedule != d.Schedule || j.Zone != d.Zone || j.Handler != d.Handler ||
+			!j.CheckedUntil.Equal(versions[j.Job].CheckedUntil) || j.CheckedUntil.IsZero() {
+			c.Errorf("state %+v, want schedule, zone, handler and cursor of %+v", j, d)
+		}
 		line := []string{j.Job}
 		for _, part := range []struct {
 			is   bool
