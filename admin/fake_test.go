@@ -31,6 +31,7 @@ type history struct {
 	unlisted []storage.Record                   // runs that only Run returns
 	attempts map[uuid.UUID][]storage.RunAttempt // by run, with their output
 	replicas []storage.ReplicaView
+	sessions []storage.ReplicaSession // beside those of replicas
 	drift    []storage.JobDrift
 	err      error // returned by every call
 
@@ -65,6 +66,24 @@ func (h *history) Jobs(context.Context) ([]storage.JobView, error) { return h.jo
 
 func (h *history) Replicas(context.Context) ([]storage.ReplicaView, error) {
 	return h.replicas, h.err
+}
+
+// ReplicaSessions returns the times of the replicas, and those of further sessions.
+func (h *history) ReplicaSessions(_ context.Context, since time.Time,
+	n int) ([]storage.ReplicaSession, error) {
+	all := slices.Clone(h.sessions)
+	for _, r := range h.replicas {
+		all = append(all, storage.ReplicaSession{Session: r.Session, Name: r.Name,
+			Version: r.Version, StartedAt: r.StartedAt, ExpiresAt: r.ExpiresAt, EndedAt: r.EndedAt,
+			Stopped: r.Stopped, Drains: storage.NewDrains(nil)})
+	}
+	all = slices.DeleteFunc(all, func(s storage.ReplicaSession) bool {
+		return s.EndedAt != nil && s.EndedAt.Before(since)
+	})
+	slices.SortStableFunc(all, func(a, b storage.ReplicaSession) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), a.StartedAt.Compare(b.StartedAt))
+	})
+	return all[:min(n, len(all))], h.err
 }
 
 // Firing returns firings of known jobs. None of them has a record.

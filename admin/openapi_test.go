@@ -253,6 +253,9 @@ func describedOperations() map[string]operation {
 				timestamp("to", "The end. By default now."),
 				{"parallel", "The most runs that have not ended.", object{"type": "integer",
 					"minimum": 1, "maximum": storage.MaxBackfillParallel, "default": 1}}}},
+		"GET /api/v1/replicas/sessions": {summary: "The sessions of replicas in the last 24 " +
+			"hours, with their drains, sorted by name and start: at most 1,000, the youngest.",
+			answer: reflect.TypeFor[[]storage.ReplicaSession]()},
 		"GET /api/v1/replicas": {summary: "Live replicas, and those that ended in the last hour.",
 			answer: reflect.TypeFor[[]Replica]()},
 		"GET /api/v1/databases": {summary: "The databases in which jobs have their tables, as " +

@@ -106,6 +106,7 @@ func expectedNeeds() map[string]expectedNeed {
 		"GET /api/v1/jobs/{name}":                  {"view", "job"},
 		"GET /api/v1/jobs/{name}/explain":          {"view", "job"},
 		"GET /api/v1/runs":                         {"view", "runs"},
+		"GET /api/v1/replicas/sessions":            {"view", "everything"},
 		"GET /api/v1/grid":                         {"view", "jobs"},
 		"GET /api/v1/runs/{id}":                    {"view", "run"},
 		"GET /api/v1/runs/{id}/outcome":            {"view", "run"},

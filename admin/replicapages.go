@@ -2,7 +2,9 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -28,6 +30,33 @@ func (s clusterPages) replicasJSON(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
+// maxSessions is the number of sessions of the last 24 hours that are read. Usually there are as
+// many as replicas were started.
+const maxSessions = 1_000
+
+// sessionsOfDay returns the sessions of replicas in the last 24 hours.
+func sessionsOfDay(ctx context.Context, store storage.History,
+	now time.Time) ([]storage.ReplicaSession, error) {
+	found, err := store.ReplicaSessions(ctx, now.Add(-storage.ReplicaSessionsKept), maxSessions)
+	if err != nil {
+		return nil, fmt.Errorf("sessions: %w", err)
+	}
+	return append([]storage.ReplicaSession{}, found...), nil // never null
+}
+
+func (s clusterPages) sessionsJSON(w http.ResponseWriter, r *http.Request) {
+	pages.Answer(s.Site, w, r, func(ctx context.Context) ([]storage.ReplicaSession, error) {
+		if err := param.Only(r); err != nil {
+			return nil, err
+		}
+		now, err := s.reader.Now(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return sessionsOfDay(ctx, s.reader.Store, now)
+	})
+}
+
 func (s clusterPages) databasesJSON(w http.ResponseWriter, r *http.Request) {
 	pages.Answer(s.Site, w, r, func(ctx context.Context) ([]Database, error) {
 		if err := param.Only(r); err != nil {
@@ -48,6 +77,10 @@ func (s clusterPages) replicasPage(w http.ResponseWriter, r *http.Request) {
 		Topics: []storage.Topic{storage.TopicReplicas, storage.TopicRuns, storage.TopicJobs},
 		Load: func(ctx context.Context, p cluster.Snapshot) (v replicasView, err error) {
 			v.Drift, v.Databases = p.Drift, cluster.DatabasesOf(p.Replicas)
+			if v.Sessions, err = sessionsOfDay(ctx, s.reader.Store, p.Now); err != nil {
+				return v, err
+			}
+			v.Lanes = charts.NewReplicaLanes(p.Now, v.Sessions)
 			v.Replicas, err = s.reader.BusyReplicas(ctx, p)
 			return v, err
 		},
@@ -61,6 +94,8 @@ func (s clusterPages) replicasPage(w http.ResponseWriter, r *http.Request) {
 // replicasView is the page of replicas.
 type replicasView struct {
 	Replicas  []Replica
+	Sessions  []storage.ReplicaSession // of the last 24 hours
+	Lanes     *charts.ReplicaLanes
 	Drift     []storage.JobDrift // jobs whose definitions differ between live replicas
 	Databases []Database
 	Memcached *MemcachedView
@@ -80,6 +115,26 @@ func (v *replicasView) Heartbeats(r Replica) charts.HeartbeatStrip {
 		lostAt = r.ExpiresAt
 	}
 	return charts.NewHeartbeatStrip(v.now, v.heartbeats(r.Session), lostAt)
+}
+
+// shownSessions is the number of sessions that the table of the page lists.
+const shownSessions = 50
+
+// SessionsShown returns the sessions that the page lists: the youngest.
+func (v *replicasView) SessionsShown() []storage.ReplicaSession {
+	sorted := slices.Clone(v.Sessions)
+	slices.SortStableFunc(sorted, func(a, b storage.ReplicaSession) int {
+		return b.StartedAt.Compare(a.StartedAt)
+	})
+	return sorted[:min(len(sorted), shownSessions)]
+}
+
+// SessionsMore returns the number of sessions that the page does not list.
+func (v *replicasView) SessionsMore() int { return len(v.Sessions) - len(v.SessionsShown()) }
+
+// SessionState returns the state of a session in a word.
+func (v *replicasView) SessionState(s storage.ReplicaSession) string {
+	return charts.SessionState(s, v.now)
 }
 
 // DriftShown returns the jobs with drift that the page lists.

@@ -152,6 +152,7 @@ func (s *Server) routes() []route {
 		{"POST", "/api/v1/backfills/{id}/cancel", may(permission.Cancel, backfillOf),
 			backfill.cancelJSON},
 		{"GET", "/api/v1/replicas", may(permission.View, nil), cluster.replicasJSON},
+		{"GET", "/api/v1/replicas/sessions", may(permission.View, nil), cluster.sessionsJSON},
 		{"GET", "/api/v1/audit", may(permission.View, nil), audit.auditJSON},
 		{"GET", "/api/v1/memcached", may(permission.View, nil), cluster.memcachedJSON},
 		{"GET", "/api/v1/events", may(permission.View, nil), event.events},

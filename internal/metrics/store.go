@@ -254,6 +254,12 @@ func (s *store) Replicas(ctx context.Context) (_ []storage.ReplicaView, err erro
 	return s.inner.Replicas(ctx)
 }
 
+func (s *store) ReplicaSessions(ctx context.Context, since time.Time, n int) (
+	_ []storage.ReplicaSession, err error) {
+	defer s.timed("replica_sessions", time.Now(), &err)
+	return s.inner.ReplicaSessions(ctx, since, n)
+}
+
 func (s *store) Drift(ctx context.Context, limit int) (_ []storage.JobDrift, err error) {
 	defer s.timed("drift", time.Now(), &err)
 	return s.inner.Drift(ctx, limit)

@@ -59,7 +59,7 @@ func TestConformanceOnABorrowedPool(t *testing.T) {
 		}
 		s.a = open()
 		return jobstest.Fixture{Store: s.a, Second: func() storage.Store { return open() },
-			Expire: s.expire, Pause: s.pauseJobs, Pass: s.pass}
+			Expire: s.expire, Pause: s.pauseJobs, Pass: s.pass, PassEnded: s.passEnded}
 	})
 }
 

@@ -22,7 +22,7 @@ func TestConformance(t *testing.T) {
 		return jobstest.Fixture{
 			Store:  s.a,
 			Second: func() storage.Store { return d.store(databases, t, "b") },
-			Expire: s.expire, Pause: s.pauseJobs, Pass: s.pass,
+			Expire: s.expire, Pause: s.pauseJobs, Pass: s.pass, PassEnded: s.passEnded,
 		}
 	})
 }

@@ -16,7 +16,9 @@ SELECT replica FROM holdfast.sessions WHERE id = $1 AND ended_at IS NULL
     AND expires_at > clock_timestamp() AND NOT locks`
 
 	setDraining = `
-UPDATE holdfast.sessions SET draining = $2
+UPDATE holdfast.sessions SET draining = $2,
+    drains = CASE WHEN draining = $2 OR cardinality(drains) >= $3 THEN drains
+        ELSE drains || clock_timestamp() END
 WHERE id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp()`
 
 	// Further attempts of a run stay with its session.
@@ -44,7 +46,7 @@ func (s *Store) Drain(ctx context.Context, a storage.Action, session uuid.UUID, 
 	return s.action(ctx, a, action, "replica "+replica, nil,
 		func(ctx context.Context, d *actionTx) error {
 			d.controlState, d.detail = true, map[string]any{"session": session}
-			tag, err := d.Exec(ctx, setDraining, session, drain)
+			tag, err := d.Exec(ctx, setDraining, session, drain, 2*storage.MaxDrains)
 			if err == nil && tag.RowsAffected() == 0 {
 				err = lost
 			}

@@ -360,6 +360,16 @@ func (s *harness) pauseJobs(p storage.Pause) {
 		p.ID, p.Target.Kind, p.Target.Name, p.At, p.By, p.Reason, p.ResumedAt, p.ResumedBy)
 }
 
+// passEnded moves the times of ended sessions into the past.
+func (s *harness) passEnded(d time.Duration) {
+	s.t.Helper()
+	s.exec("UPDATE holdfast.sessions SET started_at = started_at - $1::interval, renewed_at = "+
+		"renewed_at - $1::interval, expires_at = expires_at - $1::interval, ended_at = ended_at - "+
+		"$1::interval WHERE ended_at IS NOT NULL", d)
+	s.exec("UPDATE holdfast.past_sessions SET started_at = started_at - $1::interval, "+
+		"expires_at = expires_at - $1::interval, ended_at = ended_at - $1::interval", d)
+}
+
 // pass moves the times of sessions, cursors and waiting runs into the past.
 func (s *harness) pass(d time.Duration) {
 	s.t.Helper()

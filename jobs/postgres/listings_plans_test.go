@@ -43,6 +43,22 @@ func TestPlansOfListings(t *testing.T) {
 	}
 }
 
+// The list of sessions looks up the past ones by their ends, and a sweep deletes them by these.
+func TestPlansOfPastSessions(t *testing.T) {
+	s := newHarness(t)
+	s.exec(`INSERT INTO holdfast.past_sessions
+    SELECT gen_random_uuid(), 'r' || n, 'test', at, at, at, true, '{}'
+    FROM generate_series(1, 20000) n, LATERAL (SELECT now() - n * interval '5 seconds' AS at) t`)
+	s.exec("VACUUM ANALYZE")
+	for name, sql := range map[string]string{"replicaSessions": replicaSessions,
+		"forgetPast": forgetPast} {
+		if plan := s.plan(beginPipeline, sql); !strings.Contains(plan, "past_sessions_ended") ||
+			strings.Contains(plan, "Seq Scan on past_sessions") {
+			t.Errorf("%s reads all past sessions:\n%s", name, plan)
+		}
+	}
+}
+
 // A page of the runs of a replica does not read the newer runs of others.
 func TestPlansOfRunsOfAReplica(t *testing.T) {
 	s := newHarness(t)

@@ -92,7 +92,8 @@ func TestConformanceBehindPgbouncer(t *testing.T) {
 		return jobstest.Fixture{
 			Store:  s.a,
 			Second: func() storage.Store { return d.store(databases, t, "b") },
-			Expire: s.expire, Pause: s.pauseJobs, Pass: s.pass, Pooled: true,
+			Expire: s.expire, Pause: s.pauseJobs, Pass: s.pass,
+			PassEnded: s.passEnded, Pooled: true,
 		}
 	})
 }

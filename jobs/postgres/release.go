@@ -97,6 +97,7 @@ func (g grants) Sweep(ctx context.Context) ([]locking.Released, error) {
 		b.Queue(endSwept, sweep)
 		g.store.queueHeld(b, sweep, true, &left)
 		b.Queue(forgetSessions, storage.SessionsKept)
+		b.Queue(forgetPast, storage.ReplicaSessionsKept)
 		b.Queue(forgetFences, fencesKept)
 	})
 	if err != nil {

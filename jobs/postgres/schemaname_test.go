@@ -62,7 +62,7 @@ func TestConformanceInAnotherSchema(t *testing.T) {
 		return jobstest.Fixture{
 			Store:  s.a,
 			Second: func() storage.Store { return openSchema(t, url, "second", "b") },
-			Expire: s.expire, Pause: s.pauseJobs, Pass: s.pass,
+			Expire: s.expire, Pause: s.pauseJobs, Pass: s.pass, PassEnded: s.passEnded,
 		}
 	})
 }

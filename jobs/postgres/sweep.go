@@ -95,11 +95,22 @@ SELECT coalesce(min(expires_at) - clock_timestamp(), '0') FROM holdfast.sessions
 WHERE ended_at IS NULL AND expires_at > clock_timestamp()`
 
 	// The session that ended last remains, because it shows since when no replica was live.
-	forgetSessions = `DELETE FROM holdfast.sessions s
-		WHERE ended_at < clock_timestamp() - $1::interval
-    AND (locks OR id <> (SELECT l.id FROM holdfast.sessions l
-        WHERE l.ended_at IS NOT NULL AND NOT l.locks ORDER BY l.renewed_at DESC, l.id LIMIT 1))
-    AND NOT EXISTS (SELECT FROM holdfast.waits w WHERE w.session = s.id) AND NOT ` + hasJobs
+	forgetSessions = `
+WITH gone AS (
+    DELETE FROM holdfast.sessions s WHERE ended_at < clock_timestamp() - $1::interval
+        AND (locks OR id <> (SELECT l.id FROM holdfast.sessions l
+            WHERE l.ended_at IS NOT NULL AND NOT l.locks ORDER BY l.renewed_at DESC, l.id LIMIT 1))
+        AND NOT EXISTS (SELECT FROM holdfast.waits w WHERE w.session = s.id) AND NOT ` + hasJobs + `
+    RETURNING id, replica, version, started_at, expires_at, ended_at, stopped, drains, locks,
+        removed
+)
+INSERT INTO holdfast.past_sessions (id, replica, version, started_at, expires_at, ended_at, stopped,
+    drains)
+SELECT id, replica, version, started_at, expires_at, ended_at, stopped, drains FROM gone
+WHERE NOT locks AND NOT removed ON CONFLICT (id) DO NOTHING`
+
+	forgetPast = `DELETE FROM holdfast.past_sessions
+		WHERE ended_at < now() - $1::interval`
 
 	// forgetFences deletes fences that no transaction has locked. A name that is still in use gets
 	// a new fence, which costs less than a search for the names in use.
@@ -196,6 +207,7 @@ func (s *Store) loseExpired(ctx context.Context) (storage.Swept, leftover, error
 			return err
 		})
 		b.Queue(forgetSessions, storage.SessionsKept)
+		b.Queue(forgetPast, storage.ReplicaSessionsKept)
 		b.Queue(forgetFences, fencesKept)
 		b.Queue(forgetCancels)
 		b.Queue(nextExpiry).QueryRow(func(row pgx.Row) error {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -15,7 +16,11 @@ const (
 	unendedReplica = `SELECT replica, expires_at FROM holdfast_sessions
 		WHERE id = ?1 AND ended_at IS NULL`
 
-	setDraining = `UPDATE holdfast_sessions SET draining = ?2 WHERE id = ?1`
+	setDraining = `
+UPDATE holdfast_sessions SET draining = ?2,
+    drains = CASE WHEN draining = ?2 OR json_array_length(drains) >= ?4 THEN drains
+        ELSE json_insert(drains, '$[#]', ?3) END
+WHERE id = ?1`
 )
 
 // Drain implements storage.Actions.
@@ -30,7 +35,8 @@ func (s *Store) Drain(ctx context.Context, a storage.Action, session uuid.UUID, 
 	}
 	return s.action(ctx, a, action, "replica "+replica, nil, func(d *actionTx) error {
 		d.controlState, d.detail = true, map[string]any{"session": session}
-		_, err := d.ExecContext(ctx, setDraining, session, drain)
+		_, err := d.ExecContext(ctx, setDraining, session, drain, micros(time.Now()),
+			2*storage.MaxDrains)
 		return err
 	})
 }

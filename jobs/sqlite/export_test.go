@@ -117,6 +117,7 @@ var Queries = []struct{ Name, SQL, Want string }{
 	{"readOutput", readOutput, "SEARCH holdfast_outputs USING INDEX sqlite_autoindex_holdfast_outputs_1 (run=?)"},
 	{"jobStates", fmt.Sprintf(jobStates, "false"), "SEARCH r USING INDEX holdfast_runs_job (job=?)"},
 	{"jobStates, waiting", fmt.Sprintf(jobStates, "false"), "SEARCH holdfast_runs USING INDEX holdfast_runs_state (state=?)"},
+	{"forgetPast", forgetPast, "SEARCH holdfast_past_sessions USING INDEX holdfast_past_sessions_ended (ended_at<?)"},
 	{"countNewest", countNewest, "SCAN holdfast_runs USING INDEX holdfast_runs_created"},
 	{"countRuns", countRuns, "SEARCH r USING COVERING INDEX holdfast_runs_job (job=? AND created_at>? AND created_at<?)"},
 	{"countUnsuccessful", countUnsuccessful, "SEARCH holdfast_runs USING INDEX holdfast_runs_job_unsuccessful (job=? AND created_at>? AND created_at<?)"},
@@ -132,6 +133,23 @@ func (s *Store) PutPause(p storage.Pause) {
 	err := s.write(context.Background(), "pause", func(tx *sql.Tx) error {
 		_, err := tx.Exec(`INSERT INTO holdfast_pauses VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)`,
 			p.ID, p.Target.Kind, p.Target.Name, micros(p.At), p.By, p.Reason, resumed, p.ResumedBy)
+		return err
+	})
+	if err != nil {
+		panic(err)
+	}
+}
+
+// PassEnded moves the times of ended sessions into the past.
+func (s *Store) PassEnded(d time.Duration) {
+	err := s.write(context.Background(), "passing", func(tx *sql.Tx) error {
+		_, err := tx.Exec(`UPDATE holdfast_sessions SET started_at = started_at - ?1,
+			renewed_at = renewed_at - ?1, expires_at = expires_at - ?1, ended_at = ended_at - ?1
+			WHERE ended_at IS NOT NULL`, d.Microseconds())
+		if err == nil {
+			_, err = tx.Exec(`UPDATE holdfast_past_sessions SET started_at = started_at - ?1,
+				expires_at = expires_at - ?1, ended_at = ended_at - ?1`, d.Microseconds())
+		}
 		return err
 	})
 	if err != nil {

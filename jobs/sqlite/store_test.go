@@ -59,7 +59,8 @@ func openAt(t testing.TB, path string) *sqlite.Store {
 func TestConformance(t *testing.T) {
 	jobstest.Run(t, func(t *testing.T) jobstest.Fixture {
 		s := open(t)
-		return jobstest.Fixture{Store: s, Expire: s.Expire, Pause: s.PutPause, Pass: s.Pass}
+		return jobstest.Fixture{Store: s, Expire: s.Expire, Pause: s.PutPause, Pass: s.Pass,
+			PassEnded: s.PassEnded}
 	})
 }
 

@@ -35,10 +35,19 @@ SELECT id FROM holdfast_runs WHERE state = 'waiting'
     AND job IN (SELECT j.name FROM holdfast_jobs j WHERE j.version < 0)`
 
 	// The session that ended last remains, because it shows since when no replica was live.
-	forgetSessions = `
-DELETE FROM holdfast_sessions WHERE ended_at < ?1
+	old = ` FROM holdfast_sessions WHERE ended_at < ?1
     AND id <> (SELECT id FROM holdfast_sessions WHERE ended_at IS NOT NULL
-        ORDER BY renewed_at DESC, id LIMIT 1) RETURNING id`
+        ORDER BY renewed_at DESC, id LIMIT 1)`
+
+	keepPast = `
+INSERT INTO holdfast_past_sessions (id, replica, version, started_at, expires_at, ended_at, stopped,
+    drains)
+SELECT id, replica, version, started_at, expires_at, ended_at, stopped, drains` + old + `
+    AND NOT removed`
+
+	forgetSessions = `DELETE` + old + ` RETURNING id`
+
+	forgetPast = `DELETE FROM holdfast_past_sessions WHERE ended_at < ?1`
 )
 
 // Sweep implements storage.Upkeep.
@@ -182,7 +191,15 @@ func (s *Store) cancelLeft(ctx context.Context, tx *sql.Tx, now time.Time) error
 }
 
 func (s *Store) forgetOld(ctx context.Context, tx *sql.Tx, now time.Time) error {
-	return each(ctx, tx, forgetSessions, []any{micros(now.Add(-storage.SessionsKept))},
+	before := micros(now.Add(-storage.SessionsKept))
+	if _, err := tx.ExecContext(ctx, keepPast, before); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, forgetPast, micros(now.Add(-storage.ReplicaSessionsKept)))
+	if err != nil {
+		return err
+	}
+	return each(ctx, tx, forgetSessions, []any{before},
 		func(rows *sql.Rows) error {
 			var id uuid.UUID
 			err := rows.Scan(&id)

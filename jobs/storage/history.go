@@ -35,6 +35,10 @@ type History interface {
 	// Replicas returns the live sessions and those that ended in the last hour, sorted by name. It
 	// leaves out removed ones: see Actions.RemoveReplica.
 	Replicas(ctx context.Context) ([]ReplicaView, error)
+	// ReplicaSessions returns the sessions of replicas that were live at that time or later, sorted
+	// by name and start. They are known for ReplicaSessionsKept after their end. It returns at most
+	// n sessions, the youngest. It leaves out removed ones: see Actions.RemoveReplica.
+	ReplicaSessions(ctx context.Context, since time.Time, n int) ([]ReplicaSession, error)
 	// Drift returns at most limit jobs that differ between the configurations of live replicas,
 	// sorted by name. Of several live sessions of a replica, the youngest counts. Sessions without
 	// a Table do not count.

@@ -28,6 +28,8 @@ type Fixture struct {
 	// Pass moves the times of sessions, cursors and waiting runs into the past. Live sessions stay
 	// live.
 	Pass func(time.Duration)
+	// PassEnded moves the times of ended sessions into the past, apart from their drains.
+	PassEnded func(time.Duration)
 	// Pooled says that notifications get lost in a pooler between the store and its database.
 	Pooled bool
 }
@@ -55,7 +57,8 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		name  string
 		rules []rule
 	}{
-		{"Sessions", sessionRules}, {"Definitions", definitionRules}, {"Absences", absenceRules},
+		{"Sessions", sessionRules}, {"ReplicaSessions", replicaSessionRules},
+		{"Definitions", definitionRules}, {"Absences", absenceRules},
 		{"Drift", driftRules}, {"Start", startRules}, {"Conflicts", conflictRules},
 		{"Waiters", waiterRules}, {"Reserves", reserveRules}, {"Roots", rootRules},
 		{"Note", noteRules}, {"Finish", finishRules}, {"Sweep", sweepRules}, {"Adopt", adoptRules},

@@ -256,6 +256,24 @@ func (s *Store) stale(name string, version int64) bool {
 	return version > 0 && j != nil && j.version != 0 && j.version != version
 }
 
+// PassEnded moves the times of ended sessions into the past, for tests.
+func (s *Store) PassEnded(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.sessions {
+		if l.ended != nil {
+			ended := l.ended.Add(-d)
+			l.started, l.heartbeat, l.expires, l.ended = l.started.Add(-d), l.heartbeat.Add(-d),
+				l.expires.Add(-d), &ended
+		}
+	}
+	for i := range s.past {
+		r := &s.past[i]
+		ended := r.EndedAt.Add(-d)
+		r.StartedAt, r.ExpiresAt, r.EndedAt = r.StartedAt.Add(-d), r.ExpiresAt.Add(-d), &ended
+	}
+}
+
 // Pass moves the times of sessions, cursors and waiting runs into the past, for tests.
 func (s *Store) Pass(d time.Duration) {
 	s.mu.Lock()

@@ -187,3 +187,37 @@ func (s *Store) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 	})
 	return views, nil
 }
+
+// replicaSession returns the times of the session.
+func (l *session) replicaSession() storage.ReplicaSession {
+	return storage.ReplicaSession{Session: l.ID, Name: l.Replica, Version: l.Version,
+		StartedAt: l.started, ExpiresAt: l.expires, EndedAt: l.ended, Stopped: l.stopped,
+		Drains: storage.NewDrains(l.drains)}
+}
+
+// ReplicaSessions implements storage.History.
+func (s *Store) ReplicaSessions(ctx context.Context, since time.Time,
+	n int) ([]storage.ReplicaSession, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	found := slices.Clone(s.past)
+	for _, l := range s.sessions {
+		if l.ended == nil || !l.removed {
+			found = append(found, l.replicaSession())
+		}
+	}
+	found = slices.DeleteFunc(found, func(r storage.ReplicaSession) bool {
+		return r.EndedAt != nil && r.EndedAt.Before(since)
+	})
+	slices.SortFunc(found, func(a, b storage.ReplicaSession) int {
+		return b.StartedAt.Compare(a.StartedAt)
+	})
+	found = found[:min(n, len(found))]
+	slices.SortFunc(found, func(a, b storage.ReplicaSession) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), a.StartedAt.Compare(b.StartedAt),
+			bytes.Compare(a.Session[:], b.Session[:]))
+	})
+	return found, nil
+}

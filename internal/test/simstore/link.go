@@ -350,6 +350,14 @@ func (l *Link) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 	return ask(ctx, l, func() ([]storage.ReplicaView, error) { return l.Store.Replicas(ctx) })
 }
 
+// ReplicaSessions implements storage.History.
+func (l *Link) ReplicaSessions(ctx context.Context, since time.Time,
+	n int) ([]storage.ReplicaSession, error) {
+	return ask(ctx, l, func() ([]storage.ReplicaSession, error) {
+		return l.Store.ReplicaSessions(ctx, since, n)
+	})
+}
+
 // Stands calls Store.Stands over the link. A disconnected replica cannot commit.
 func (l *Link) Stands(token jobs.Token) bool {
 	l.mu.Lock()

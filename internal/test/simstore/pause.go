@@ -127,6 +127,9 @@ func (s *Store) Drain(ctx context.Context, a storage.Action, id uuid.UUID, drain
 	}
 	_, err := action(ctx, s, a, verb, "replica "+l.Replica, func(d *actionTx) (struct{}, error) {
 		d.controlState, d.detail = true, map[string]any{"session": id}
+		if l.draining != drain && len(l.drains) < 2*storage.MaxDrains {
+			l.drains = append(l.drains, s.now())
+		}
 		l.draining = drain
 		return struct{}{}, nil
 	})

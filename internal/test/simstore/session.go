@@ -20,7 +20,8 @@ type session struct {
 	ended                       *time.Time
 	stopped                     bool // its replica ended it and it had no claims
 	draining                    bool
-	removed                     bool // an operator removed it from the list of replicas
+	drains                      []time.Time // begins and ends, in turn
+	removed                     bool        // an operator removed it from the list of replicas
 	replicaStatus               storage.ReplicaStatus
 	carried                     map[string]int64
 	// when it registered each job; also after its end

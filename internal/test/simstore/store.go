@@ -27,6 +27,7 @@ type Store struct {
 	pruning  rules.Turn
 
 	sessions    map[uuid.UUID]*session
+	past        []storage.ReplicaSession
 	jobs        map[string]*job
 	definitions int64 // number of changes of active definitions
 	changes     []Change

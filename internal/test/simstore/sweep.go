@@ -34,9 +34,15 @@ func (s *Store) Sweep(ctx context.Context) (storage.Swept, error) {
 		case l.ended == nil && !l.live(now):
 			dead = append(dead, l)
 		case l.ended != nil && now.Sub(*l.ended) > storage.SessionsKept && len(l.carried) == 0:
+			if !l.removed {
+				s.past = append(s.past, l.replicaSession())
+			}
 			delete(s.sessions, id)
 		}
 	}
+	s.past = slices.DeleteFunc(s.past, func(r storage.ReplicaSession) bool {
+		return now.Sub(*r.EndedAt) > storage.ReplicaSessionsKept
+	})
 	if len(dead) > 0 {
 		s.bury(dead, &swept)
 	}

@@ -1,5 +1,6 @@
 -- Sessions: the liveness records of replicas and of programs. A session never revives. Its row
--- stays for one hour after its end. The session of a program has locks and no runs.
+-- stays for one hour after its end, and that of a replica then moves to past_sessions. The session
+-- of a program has locks and no runs.
 CREATE TABLE holdfast.sessions (
     id         uuid PRIMARY KEY,
     replica    text NOT NULL,
@@ -15,6 +16,7 @@ CREATE TABLE holdfast.sessions (
     locks      boolean NOT NULL DEFAULT false,
     lock_servers    text NOT NULL DEFAULT '', -- the memcached servers of its advisory locks
     draining        boolean NOT NULL DEFAULT false,
+    drains          timestamptz[] NOT NULL DEFAULT '{}', -- begins and ends of drains, in turn
     config_hash     text NOT NULL DEFAULT '', -- of the jobs in the replica's configuration
     -- The process ID of the PostgreSQL backend that serves the owner's heartbeats, and no other
     -- client. NULL: unknown, for example behind a pooler.
@@ -34,6 +36,20 @@ CREATE TABLE holdfast.sessions (
 );
 CREATE INDEX sessions_sweep ON holdfast.sessions (sweep) WHERE sweep IS NOT NULL;
 CREATE INDEX sessions_runs ON holdfast.sessions (started_at) WHERE NOT locks;
+
+-- Past sessions: the times of replicas' sessions, for one day after their end. They are in a table
+-- of their own, because sweeps and starts read sessions.
+CREATE TABLE holdfast.past_sessions (
+    id         uuid PRIMARY KEY,
+    replica    text NOT NULL,
+    version    text NOT NULL,
+    started_at timestamptz NOT NULL,
+    expires_at timestamptz NOT NULL,
+    ended_at   timestamptz NOT NULL,
+    stopped    boolean NOT NULL,
+    drains     timestamptz[] NOT NULL
+);
+CREATE INDEX past_sessions_ended ON holdfast.past_sessions (ended_at);
 
 -- Definitions: every definition that a replica has registered. A definition never changes what
 -- its hash covers.

@@ -1,7 +1,7 @@
 -- Times are microseconds since 1970 in UTC. Ids are UUIDs in lower case.
 
 -- Sessions: the liveness records of replicas. A session never revives. Its row stays for one
--- hour after its end.
+-- hour after its end, and then moves to holdfast_past_sessions.
 CREATE TABLE holdfast_sessions (
     id              TEXT PRIMARY KEY,
     replica         TEXT NOT NULL,
@@ -14,6 +14,7 @@ CREATE TABLE holdfast_sessions (
     removed         INTEGER NOT NULL DEFAULT 0, -- an operator removed it from the list of replicas
     lock_servers    TEXT NOT NULL DEFAULT '', -- the memcached servers of its advisory locks
     draining        INTEGER NOT NULL DEFAULT 0,
+    drains          TEXT NOT NULL DEFAULT '[]', -- JSON: begins and ends of drains, in turn
     config_hash     TEXT NOT NULL DEFAULT '', -- of the jobs in the replica's configuration
     -- Each heartbeat reports the columns below.
     clock_offset_ms INTEGER, -- NULL: unknown
@@ -22,6 +23,19 @@ CREATE TABLE holdfast_sessions (
     not_ready       TEXT NOT NULL DEFAULT '',
     databases       TEXT NOT NULL DEFAULT '[]' -- JSON: the states of the databases of jobs
 ) WITHOUT ROWID;
+
+-- Past sessions: the times of sessions, for one day after their end.
+CREATE TABLE holdfast_past_sessions (
+    id         TEXT PRIMARY KEY,
+    replica    TEXT NOT NULL,
+    version    TEXT NOT NULL,
+    started_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    ended_at   INTEGER NOT NULL,
+    stopped    INTEGER NOT NULL,
+    drains     TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX holdfast_past_sessions_ended ON holdfast_past_sessions (ended_at);
 
 -- Definitions: every definition that a replica has registered. A definition never changes what
 -- its hash covers.
