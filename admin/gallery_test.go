@@ -229,6 +229,8 @@ func pageStates() []galleryState {
 		{name: "grid-family-open", options: families(),
 			path: "/grid?span=6h&open=tenant-rollup-hooli",
 			has:  []string{`aria-expanded="true"`, `class="member"`, "; failed: tenant-rollup-hooli"}},
+		{name: "grid-paused", options: pausedGrid(), path: "/grid?span=6h",
+			has: []string{`class="cell paused"`, "because of a pause", "A dotted cell"}},
 		{name: "grid-failures", options: grouped(), path: "/grid?only=failures-or-skips",
 			has: []string{`aria-current="true">Failed or skipped`, "rebuild", "zones"}},
 		{name: "grid-no-failures", options: grouped(), path: "/grid?only=failures&text=zones",

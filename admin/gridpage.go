@@ -55,7 +55,52 @@ func (r *reader) grid(ctx context.Context, now time.Time, q grid.Query,
 	}
 	return grid.Load(ctx, r.Store, now, q, grid.Selection{All: index.states,
 		Selected: slices.Collect(selectedStates(index.grid, filter)), Families: index.families,
-		After: filter.After, Before: filter.Before, Open: q.Open})
+		After: filter.After, Before: filter.Before, Open: q.Open,
+		HeldBack: func(ctx context.Context,
+			paused []storage.JobState) (map[string]grid.Held, error) {
+			return heldBack(ctx, r, paused)
+		}})
+}
+
+// heldBack returns the scheduled times that active pauses hold back, as far as this replica knows
+// them. Times before the misfire cursor are decided. The job may have had other times before its
+// active definition. This replica may have another definition of the job, and cannot tell when a
+// job is due that runs after others.
+func heldBack(ctx context.Context, r *reader,
+	paused []storage.JobState) (map[string]grid.Held, error) {
+	if r.table == nil {
+		return nil, nil
+	}
+	checked, names := make(map[string]time.Time), []string{}
+	for _, job := range paused {
+		checked[job.Job] = job.CheckedUntil
+		names = append(names, job.Job)
+	}
+	views, err := r.Store.ListJobs(ctx, storage.JobFilter{Names: names, Limit: len(names)})
+	if err != nil {
+		return nil, err
+	}
+	held := make(map[string]grid.Held)
+	for _, v := range views {
+		job, known := r.table.Job(v.Name)
+		if !known || v.Removed || len(v.Pauses) == 0 || r.table.Hash(v.Name) != v.Hash ||
+			len(job.Schedule.After()) > 0 {
+			continue
+		}
+		since := v.Pauses[0].At
+		for _, p := range v.Pauses {
+			if p.At.Before(since) {
+				since = p.At
+			}
+		}
+		for _, at := range []time.Time{checked[v.Name], v.UpdatedAt} {
+			if at.After(since) {
+				since = at
+			}
+		}
+		held[v.Name] = grid.Held{Since: since, Next: job.Schedule.Next}
+	}
+	return held, nil
 }
 
 // gridPage shows jobs by scheduled time.

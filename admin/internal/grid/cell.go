@@ -13,15 +13,21 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // Cell is the runs of a job that were scheduled within one column.
 type Cell struct {
-	From  time.Time          `json:"from"`           // beginning of the column
-	State jobs.State         `json:"state"`          // the worst outcome
+	From time.Time `json:"from"` // beginning of the column
+	// State is the worst outcome. It is absent if there are no runs, because a pause that has not
+	// ended holds them back.
+	State jobs.State         `json:"state,omitempty"`
 	Runs  map[jobs.State]int `json:"runs"`           // by state, without zeros
 	More  bool               `json:"more,omitempty"` // there are more runs
+	// Paused says that a pause held scheduled times of the column back. If the pause has ended,
+	// their runs are missed and count in Runs.
+	Paused bool `json:"paused,omitempty"`
 
 	job         string        // or the name of a family
 	length      time.Duration // of the column
@@ -29,16 +35,21 @@ type Cell struct {
 	first, last time.Time     // when the oldest and the youngest were created, at most
 	counted     bool          // the store has counted runs
 	worst       []string      // of a family: the jobs with the worst outcome
+	missed      int           // runs that were missed because of a pause, as far as it is known
+	shown       jobs.State    // the worst outcome, or paused
+	// A scheduled time that a pause holds back, and its job.
+	heldJob string
+	heldAt  time.Time
 }
+
+// paused is the outcome of scheduled times that a pause held back.
+const paused jobs.State = "paused"
 
 // worstFirst returns the states in the order in which they decide about a cell.
 func worstFirst() []jobs.State {
 	return []jobs.State{jobs.Lost, jobs.Failed, jobs.TimedOut, jobs.Missed, jobs.Skipped,
-		jobs.Waiting, jobs.Running, jobs.Cancelled, jobs.Succeeded}
+		jobs.Waiting, jobs.Running, jobs.Cancelled, paused, jobs.Succeeded}
 }
-
-// severity returns the place of a state in the order in which states decide about a cell.
-func severity(state jobs.State) int { return slices.Index(worstFirst(), state) }
 
 func (c *Cell) count(state jobs.State, runs int) {
 	if c.Runs == nil {
@@ -49,8 +60,9 @@ func (c *Cell) count(state jobs.State, runs int) {
 
 func (c *Cell) add(run storage.RunInterval) {
 	c.count(run.State, 1)
-	if c.State == "" || severity(run.State) < severity(c.State) {
-		c.State = run.State
+	if run.State == jobs.Missed && run.Reason == reasons.Paused {
+		c.missed++
+		c.Paused = true
 	}
 	if c.last.IsZero() || run.CreatedAt.After(c.last) {
 		c.last, c.run = run.CreatedAt, run.Run
@@ -60,13 +72,29 @@ func (c *Cell) add(run storage.RunInterval) {
 	}
 }
 
-// setWorst sets the worst outcome of counted runs.
+// of returns the number of runs with an outcome. Runs that were missed because of a pause are
+// paused.
+func (c *Cell) of(state jobs.State) int {
+	switch state {
+	case jobs.Missed:
+		return c.Runs[jobs.Missed] - c.missed
+	case paused:
+		return c.missed
+	}
+	return c.Runs[state]
+}
+
+// setWorst sets the worst outcome, after all runs.
 func (c *Cell) setWorst() {
-	for _, state := range worstFirst() {
-		if c.Runs[state] > 0 {
-			c.State = state
-			return
+	for _, state := range slices.Backward(worstFirst()) {
+		if c.of(state) > 0 {
+			c.shown, c.State = state, state
+		} else if state == paused && c.Paused {
+			c.shown = paused
 		}
+	}
+	if c.State == paused {
+		c.State = jobs.Missed
 	}
 }
 
@@ -77,9 +105,13 @@ func (c *Cell) all() (runs int) {
 	return runs
 }
 
-// Path returns the address of the run, or of the list of the runs of the cell. The list has exactly
+// Path returns the address of the run, or of the list of the runs of the cell, or of the explanation
+// why a scheduled time has no run. The list has exactly
 // these runs, unless the cell is that of a family or has runs that the store has counted.
 func (c *Cell) Path() string {
+	if c.all() == 0 {
+		return param.ExplainPath(c.heldJob, c.heldAt)
+	}
 	if c.all() == 1 && c.run != uuid.Nil {
 		return param.RunPath(c.run)
 	}
@@ -91,10 +123,10 @@ func (c *Cell) Path() string {
 // Text returns the mark of the cell: the number of runs with the worst outcome if there are several
 // that did not succeed, otherwise a sign of the outcome.
 func (c *Cell) Text() string {
-	if n := c.Runs[c.State]; n > 1 && c.State != jobs.Succeeded {
+	if n := c.of(c.shown); n > 1 && c.shown != jobs.Succeeded && c.shown != paused {
 		return strconv.Itoa(n)
 	}
-	switch c.State {
+	switch c.shown {
 	case jobs.Failed, jobs.TimedOut:
 		return "×"
 	case jobs.Lost:
@@ -119,16 +151,22 @@ const shownWorst = 3
 func (c *Cell) Title() string {
 	var parts []string
 	for _, state := range jobs.States() {
-		if n := c.Runs[state]; n > 0 {
+		if n := c.of(state); n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, words.State(state)))
 		}
+	}
+	switch {
+	case c.missed > 0:
+		parts = append(parts, fmt.Sprintf("%d missed because of a pause", c.missed))
+	case c.Paused:
+		parts = append(parts, "paused")
 	}
 	if c.More {
 		parts = append(parts, "and more")
 	}
 	title := fmt.Sprintf("%s, %s, %s: %s", words.Cut(c.job, 100), words.UTC(c.From),
 		words.Span(c.length), strings.Join(parts, ", "))
-	if len(c.worst) == 0 || c.State == jobs.Succeeded {
+	if len(c.worst) == 0 || c.shown == jobs.Succeeded {
 		return title
 	}
 	var names []string
@@ -138,5 +176,5 @@ func (c *Cell) Title() string {
 	if more := len(c.worst) - len(names); more > 0 {
 		names = append(names, words.Figure(more, "other job", "other jobs"))
 	}
-	return fmt.Sprintf("%s; %s: %s", title, words.State(c.State), strings.Join(names, ", "))
+	return fmt.Sprintf("%s; %s: %s", title, words.State(c.shown), strings.Join(names, ", "))
 }

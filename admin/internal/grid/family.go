@@ -83,6 +83,16 @@ func newFamily(kin *Kin, rows []JobRow, g *Grid) *Family {
 			sum.join(cell)
 		}
 	}
+	for _, sum := range f.Cells {
+		sum.setWorst()
+	}
+	for _, row := range rows {
+		for _, cell := range row.Cells {
+			if sum := byColumn[cell.From]; cell.shown == sum.shown {
+				sum.worst = append(sum.worst, cell.job)
+			}
+		}
+	}
 	slices.SortFunc(f.Cells, func(a, b *Cell) int { return a.From.Compare(b.From) })
 	f.row = JobRow{Job: kin.Name, Group: f.Group, Paused: paused, KnownFrom: f.KnownFrom,
 		Cells: f.Cells, columns: rows[0].columns, heading: rows[0].heading}
@@ -151,13 +161,15 @@ func (c *Cell) join(other *Cell) {
 	for state, n := range other.Runs {
 		c.count(state, n)
 	}
-	switch d := severity(other.State) - severity(c.State); {
-	case c.State == "" || d < 0:
-		c.State, c.worst = other.State, []string{other.job}
-	case d == 0:
-		c.worst = append(c.worst, other.job)
-	}
+	c.missed += other.missed
 	c.More, c.counted = c.More || other.More, c.counted || other.counted
+	c.Paused = c.Paused || other.Paused
+	if c.heldJob == "" {
+		c.heldJob, c.heldAt = other.heldJob, other.heldAt
+	}
+	if other.all() == 0 {
+		return
+	}
 	if c.first.IsZero() || other.first.Before(c.first) {
 		c.first = other.first
 	}

@@ -178,8 +178,8 @@ func TestFamiliesUnfold(t *testing.T) {
 			text := row.Job
 			if row.Family != nil {
 				text += "(" + row.Family.Count() + ")"
-				if path := map[bool]string{false: "/grid?open=shard.000", true: "/grid"}[row.Open]; row.
-					Toggle != path {
+				path := map[bool]string{false: "/grid?open=shard.000", true: "/grid"}[row.Open]
+				if row.Toggle != path {
 					t.Errorf("open %q: the row leads to %s, want %s", open, row.Toggle, path)
 				}
 			}

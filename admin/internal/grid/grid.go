@@ -51,7 +51,9 @@ type Grid struct {
 	span     Span
 	each     int       // runs of each job that were read at most
 	sections []section // of the page
-	open     string    // a job whose family is unfolded, or ""
+	held     map[string]Held
+	now      time.Time
+	open     string // a job whose family is unfolded, or ""
 }
 
 // Filter is the submitted fields of the filter.
@@ -72,7 +74,7 @@ type Heading struct {
 func Load(ctx context.Context, store storage.History, now time.Time, q Query,
 	s Selection) (g Grid, next, previous bool, err error) {
 	g = Grid{Rows: []JobRow{}, Families: []*Family{}, Column: int(q.span.Column / time.Second),
-		span: q.span, open: s.Open}
+		span: q.span, open: s.Open, now: now}
 	g.From, g.Until = q.at(now)
 	if len(q.only.States) > 0 {
 		found, err := store.EndedJobs(ctx, storage.EndedJobsFilter{From: g.From, Until: g.Until,
@@ -104,6 +106,9 @@ func Load(ctx context.Context, store storage.History, now time.Time, q Query,
 	byJob := make(map[string][]storage.RunInterval)
 	for _, run := range runs {
 		byJob[run.Job] = append(byJob[run.Job], run)
+	}
+	if err := g.loadHeld(ctx, &s, list); err != nil {
+		return g, false, false, fmt.Errorf("pauses: %w", err)
 	}
 	for _, job := range list {
 		g.Rows = append(g.Rows, newJobRow(job, byJob[job.Job], &g))
@@ -177,6 +182,18 @@ func (g *Grid) Counted() bool {
 	for _, row := range g.Rows {
 		if row.KnownFrom.After(g.From) {
 			return true
+		}
+	}
+	return false
+}
+
+// Paused reports whether a cell is that of a pause.
+func (g *Grid) Paused() bool {
+	for _, row := range g.Rows {
+		for _, cell := range row.Cells {
+			if cell.Paused {
+				return true
+			}
 		}
 	}
 	return false

@@ -54,6 +54,10 @@ func newJobRow(job storage.JobState, runs []storage.RunInterval, g *Grid) JobRow
 		}
 		cell.add(run)
 	}
+	row.addHeld(g.held[job.Job], runs, byColumn, g)
+	for _, cell := range row.Cells {
+		cell.setWorst()
+	}
 	slices.SortFunc(row.Cells, func(a, b *Cell) int { return a.From.Compare(b.From) })
 	return row
 }
@@ -149,7 +153,7 @@ func (r JobRow) SlotElements() template.HTML {
 		write(`<td class="`, class, `">`)
 		if c := slot.Cell; c != nil {
 			title := escape(c.Title())
-			write(`<a class="cell `, escape(string(c.State)), `" href="`, escape(c.Path()),
+			write(`<a class="cell `, escape(string(c.shown)), `" href="`, escape(c.Path()),
 				`" data-titled title="`, title, `" aria-label="`, title, `">`, escape(c.Text()),
 				`</a>`)
 		}
@@ -158,11 +162,11 @@ func (r JobRow) SlotElements() template.HTML {
 	return template.HTML(b.String())
 }
 
-// Summary returns how many of the ended runs succeeded, or else the state of the job. It returns a
-// dash if not all runs are counted.
+// Summary returns how many of the ended runs succeeded, or else the state of the job. Runs that were
+// missed because of a pause do not count. It returns a dash if not all runs are counted.
 func (r JobRow) Summary() string {
 	counts := make(map[jobs.State]int)
-	ended := 0
+	ended, held := 0, false
 	for _, cell := range r.Cells {
 		if cell.More {
 			return "–"
@@ -172,6 +176,8 @@ func (r JobRow) Summary() string {
 				ended += n
 			}
 		}
+		ended -= cell.missed
+		held = held || cell.Paused
 	}
 	switch {
 	case ended > 0:
@@ -180,7 +186,7 @@ func (r JobRow) Summary() string {
 		return "running"
 	case counts[jobs.Waiting] > 0:
 		return "waiting"
-	case r.Paused:
+	case r.Paused, held:
 		return "paused"
 	}
 	return "–"

@@ -15,7 +15,8 @@ type Selection struct {
 	Families map[string]*Kin    // of all jobs, by the names of their members
 	// After and Before are the cursors of the page: names of jobs, or "".
 	After, Before string
-	Open          string // a job whose family is unfolded, or ""
+	Open          string   // a job whose family is unfolded, or ""
+	HeldBack      HeldBack // nil: not known
 }
 
 // Band is the jobs of one group on a page.
