@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// pastSession returns a session that began and ended so long ago. It ends 0 hours ago if it is live.
+// pastSession returns a session that began and ended so long ago.
 func pastSession(n int, name, version string, began, ended time.Duration,
 	stopped bool) storage.ReplicaSession {
 	at := ago(ended)

@@ -30,8 +30,8 @@ func (s *Store) ReplicaSessions(ctx context.Context, since time.Time,
 			var started, expires int64
 			var ended sql.NullInt64
 			var drains string
-			err := rows.Scan(&r.Session, &r.Name, &r.Version, &started, &expires, &ended, &r.Stopped,
-				&drains)
+			err := rows.Scan(&r.Session, &r.Name, &r.Version, &started, &expires, &ended,
+				&r.Stopped, &drains)
 			if err != nil {
 				return err
 			}

@@ -105,8 +105,8 @@ func (c *Cell) all() (runs int) {
 	return runs
 }
 
-// Path returns the address of the run, or of the list of the runs of the cell, or of the explanation
-// why a scheduled time has no run. The list has exactly
+// Path returns the address of the run, or of the list of the runs of the cell, or of the
+// explanation why a scheduled time has no run. The list has exactly
 // these runs, unless the cell is that of a family or has runs that the store has counted.
 func (c *Cell) Path() string {
 	if c.all() == 0 {

@@ -162,8 +162,8 @@ func (r JobRow) SlotElements() template.HTML {
 	return template.HTML(b.String())
 }
 
-// Summary returns how many of the ended runs succeeded, or else the state of the job. Runs that were
-// missed because of a pause do not count. It returns a dash if not all runs are counted.
+// Summary returns how many of the ended runs succeeded, or else the state of the job. Runs that
+// were missed because of a pause do not count. It returns a dash if not all runs are counted.
 func (r JobRow) Summary() string {
 	counts := make(map[jobs.State]int)
 	ended, held := 0, false
