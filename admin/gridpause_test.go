@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// pausedGrid is a cluster in which report is paused for an hour. An earlier pause of load has ended.
-// Both have a schedule in the cron table of the replica, which has the active definitions.
+// pausedGrid is a cluster in which report is paused for an hour. An earlier pause of load has
+// ended. Both have a schedule in the cron table of the replica, which has the active definitions.
 func pausedGrid() Options {
 	o := pausedHourly()
 	h := o.Store.(*history)
@@ -29,7 +29,8 @@ func pausedGrid() Options {
 	}
 	for i, before := range []time.Duration{192 * time.Minute, 132 * time.Minute} {
 		r := done(40+i, "load", "", before, 0, jobs.Missed)
-		r.ScheduledAt, r.Reason, r.StartedAt = r.ScheduledAt.Truncate(time.Hour), reasons.Paused, nil
+		r.ScheduledAt = r.ScheduledAt.Truncate(time.Hour)
+		r.Reason, r.StartedAt = reasons.Paused, nil
 		h.runs = append(h.runs, r)
 	}
 	return withTable(o, table)

@@ -164,7 +164,8 @@ func (d replicaDrawer) lane(sessions []storage.ReplicaSession, y int) ReplicaLan
 		begin, end := s.StartedAt, SessionEnd(s, d.now)
 		if at, lost := LostAt(s, d.now); lost && !at.Before(d.from) {
 			lane.Lost = append(lane.Lost, ReplicaLoss{X: d.x(at), Y1: y + 5,
-				Y2: y + replicaLane - 5, Title: fmt.Sprintf("%s was lost: its session expired %s", words.Cut(s.Name, 60),
+				Y2: y + replicaLane - 5, Title: fmt.Sprintf("%s was lost: its session expired %s",
+					words.Cut(s.Name, 60),
 					words.UTC(at))})
 		}
 		if counted := later(begin, known); end.After(counted) {
