@@ -34,9 +34,10 @@ SELECT state, sum(runs)::bigint FROM (
     SELECT state, runs FROM holdfast.tally_changes) t GROUP BY state`
 
 	// estimateRuns is how the planner estimates the rows of a table: the rows for each page at the
-	// last VACUUM or ANALYZE, times the current number of pages. -1: it does not know.
+	// last VACUUM or ANALYZE, times the current number of pages. -1: it does not know. A table that
+	// was small then may have been almost empty, so its rows for each page say nothing.
 	estimateRuns = `
-SELECT CASE WHEN reltuples >= 0 AND relpages > 0 THEN (reltuples / relpages
+SELECT CASE WHEN reltuples >= 0 AND relpages >= 10 THEN (reltuples / relpages
     * (pg_relation_size(oid) / current_setting('block_size')::int))::bigint ELSE -1 END
 FROM pg_class WHERE oid = 'holdfast.runs'::regclass`
 
