@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -88,6 +89,20 @@ func chained() Options {
 	return o
 }
 
+// withDependents gives the store the jobs that depend on rollup-sales, because the page links to
+// them.
+func withDependents(o Options) Options {
+	h := o.Store.(*history)
+	edges, err := readDependencies(o.Table)(context.Background(), time.Time{})
+	if err != nil {
+		panic(err)
+	}
+	for _, name := range edges.Dependents("rollup-sales") {
+		h.jobs = append(h.jobs, job(name, "0 3 * * *"))
+	}
+	return o
+}
+
 func storeDown(c *control) { c.history.err = down().Store.(*history).err }
 
 // formStates are the states of the pages with forms.
@@ -158,7 +173,8 @@ func formStates() []galleryState {
 				"Uncommitted work is lost", "3 runs wait for it.", "can start next. It has waited for",
 				"The others start when their locks are free."}},
 		{name: "cancel-with-dependents",
-			options: actionOptions(withTable(chained(), jobsOfTable())), path: cancel,
+			options: actionOptions(withDependents(withTable(chained(), jobsOfTable()))),
+			path:    cancel,
 			has: []string{"4 runs wait for it.",
 				"These jobs depend on it and do not run for this scheduled time: <a"}},
 		{name: "cancel-waiting", options: actionOptions(contention()), path: param.RunPath(id(20)) + "/cancel",
