@@ -2,6 +2,7 @@ package grid
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"strings"
@@ -229,5 +230,15 @@ func TestGridReadsAtMost5000Runs(t *testing.T) {
 			t.Errorf("a page of %d jobs reads %d runs, %d of each, want at most 5000 in all", jobs,
 				most, each)
 		}
+	}
+}
+
+// A row without runs is an empty list in JSON, also after its older columns were counted.
+func TestRowWithoutRunsIsAnEmptyList(t *testing.T) {
+	row := JobRow{Job: "rollup-sales", Cells: []*Cell{}}
+	row.addCounts([]storage.JobPart{{Job: row.Job}}, make([]storage.JobPartCount, 1), nil)
+	text, err := json.Marshal(row)
+	if err != nil || !strings.Contains(string(text), `"cells":[]`) {
+		t.Errorf("%s, %v; want an empty list of cells", text, err)
 	}
 }

@@ -100,7 +100,7 @@ func (r *JobRow) addCounts(parts []storage.JobPart, counts []storage.JobPartCoun
 		cell.setWorst()
 		cells = append(cells, cell)
 	}
-	r.Cells = append(cells, r.Cells...)
+	r.Cells = slices.Insert(r.Cells, 0, cells...)
 }
 
 // knownFrom returns the beginning of the first column whose runs were all read. The column of the
