@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -20,7 +21,7 @@ const chosenSuggestion = `(document.getElementById(
 func suggests(t *testing.T, window context.Context, text string, n int) {
 	t.Helper()
 	evaluate[any](t, window, `document.getElementById("search").focus()`)
-	typed(t, window, text)
+	inserted(t, window, text)
 	until(t, window, fmt.Sprintf(`!document.getElementById("suggestions").hidden &&
 	document.querySelectorAll("#suggestions [role=option]").length === %d`, n))
 }
@@ -143,14 +144,54 @@ func TestSearchAbortsAnOlderRequest(t *testing.T) {
 	}))
 	visit(t, window, screens()[2], site+"/jobs?refresh=off")
 	evaluate[any](t, window, `document.getElementById("search").focus()`)
-	typed(t, window, "prune")
-	if text := <-asked; text != "prune" {
-		t.Fatalf("the script asks for %q before the pause of typing", text)
+	inserted(t, window, "prune")
+	if text := received(window, asked); text != "prune" {
+		t.Fatalf("the script asks for %q, want the text of the field", text)
 	}
-	typed(t, window, "-logs")
-	if text := <-ended; text != "prune" {
+	inserted(t, window, "-logs")
+	if text := received(window, ended); text != "prune" {
 		t.Errorf("the request for %q has ended", text)
 	}
 	until(t, window, `document.querySelectorAll("#suggestions [role=option]").length === 1 &&
 	document.querySelector("#suggestions bdi").textContent === "prune-logs"`)
+}
+
+// TestSuggestionsKeepTheChoice checks that a choice stays when the suggestions of a longer text
+// have it too.
+func TestSuggestionsKeepTheChoice(t *testing.T) {
+	t.Parallel()
+	window := tab(t)
+	site := siteIn(t, window, newServer(t, contention()).Handler())
+	visit(t, window, screens()[2], site+"/jobs?refresh=off")
+	suggests(t, window, "rollup", 3)
+	press(t, window, kb.ArrowDown)
+	press(t, window, kb.ArrowDown)
+	until(t, window, chosenSuggestion+` === "rollup-sales"`)
+	inserted(t, window, "-sales")
+	until(t, window, `document.querySelectorAll("#suggestions [role=option]").length === 1`)
+	until(t, window, chosenSuggestion+` === "rollup-sales"`)
+	inserted(t, window, "x")
+	until(t, window, `document.getElementById("suggestions").hidden`)
+	if got := evaluate[string](t, window, chosenSuggestion); got != "" {
+		t.Errorf("without suggestions %q is chosen", got)
+	}
+}
+
+// received returns the next text, or "" if none comes before the window is closed.
+func received(window context.Context, texts <-chan string) string {
+	select {
+	case text := <-texts:
+		return text
+	case <-window.Done():
+		return ""
+	}
+}
+
+// inserted adds the text to the focused field at once, as a paste does.
+func inserted(t *testing.T, window context.Context, text string) {
+	t.Helper()
+	if _, err := chromedp.Call(window, input.InsertText,
+		input.InsertTextParams{Text: text}); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -218,6 +218,7 @@
       search.setAttribute("aria-expanded", String(shown));
     };
     const show = (found, text) => {
+      const kept = chosen()?.dataset.to; // an answer for more letters may come after a choice
       let more = found.more;
       const all = [];
       for (const [kind, most, describe] of kinds) {
@@ -229,6 +230,7 @@
         element("bdi", {}, name), " ", element("span", { class: "sub" }, kind))));
       said.textContent = all.length === 1 ? "1 suggestion" : all.length + " suggestions";
       open(all.length > 0);
+      choose(options().find((option) => option.dataset.to === kept));
     };
     let asking = new AbortController();
     let later = 0;
