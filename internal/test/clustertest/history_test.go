@@ -23,7 +23,8 @@ import (
 // The size of the history of TestLongHistory, unless the environment sets another. The pages are
 // designed for HOLDFAST_JOBS=10000 HOLDFAST_RUNS=10000000 HOLDFAST_RATE=1000. HOLDFAST_HISTORY
 // names a database that the test keeps. The test fills it only if it has no runs. HOLDFAST_PAGES is
-// a regular expression: the test requests only the addresses that match it.
+// a regular expression: the test requests only the addresses that match it. HOLDFAST_JITTER spreads
+// the firings of each second over this time.
 const (
 	fewJobs = 300
 	// Only histories with more runs than in a soak are compared with slowest.
@@ -110,7 +111,8 @@ func frequentJobs(n int) string {
 	var text strings.Builder
 	for i := range n {
 		fmt.Fprintf(&text, "  - {name: often-%04d, schedule: {every: 1s}, handler: nothing, "+
-			"timeout: 20s, tables: [often.t%d]}\n", i, i)
+			"timeout: 20s, tables: [often.t%d], jitter: %s}\n", i, i,
+			cmp.Or(os.Getenv("HOLDFAST_JITTER"), "0s"))
 	}
 	return text.String()
 }
@@ -240,7 +242,8 @@ func (h *history) addresses() []string {
 		"/runs?state=skipped,failed,waiting", "/runs?state=running",
 		"/runs?resource=slot%3Avendor-api", "/runs?resource=slot%3Avendor-api&state=failed",
 		"/runs?replica=replica-1&state=failed&resource=s7%2Ft7",
-		"/runs?job=none&state=failed&reason=panic",
+		"/runs?job=none&state=failed&reason=panic", "/runs?job=job-00007", "/runs?error=vendor",
+		"/jobs?sort=next", "/jobs?sort=duration",
 	}
 	counted := "/runs?from=" + h.quarterBefore("29 days")
 	pages = append(pages, counted, counted+"&state=failed,timed_out",
