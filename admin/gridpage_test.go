@@ -100,7 +100,7 @@ func TestGridShowsOnlyJobsWithFailures(t *testing.T) {
 // TestGridFoldsFamilies follows the link that unfolds a family.
 func TestGridFoldsFamilies(t *testing.T) {
 	handler := newServer(t, families()).Handler()
-	rows, links := readGridPage(t, handler, "/grid?span=6h")
+	rows, _ := readGridPage(t, handler, "/grid?span=6h")
 	if want := []string{"nightly", "shard-compact.* 5 jobs", "tenant-rollup-* 4 jobs"}; !slices.
 		Equal(rows, want) {
 		t.Errorf("got rows %q, want %q", rows, want)
@@ -118,7 +118,7 @@ func TestGridFoldsFamilies(t *testing.T) {
 		get(t, handler, unfold).Body.String(), `<tr id="`+anchor+`"`) {
 		t.Errorf("the row of the family leads to %s, row %s", unfold, anchor)
 	}
-	rows, links = readGridPage(t, handler, unfold)
+	rows, links := readGridPage(t, handler, unfold)
 	if want := []string{"nightly", "shard-compact.* 5 jobs", "tenant-rollup-* 4 jobs",
 		"tenant-rollup-acme", "tenant-rollup-globex", "tenant-rollup-hooli",
 		"tenant-rollup-umbrella"}; !slices.Equal(rows, want) {
