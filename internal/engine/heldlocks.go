@@ -152,9 +152,9 @@ func (h *heldLocks) released(requests []locking.Request) {
 	}
 }
 
-// blocker returns the lock of one of the requests that another run has, or that a waiter has ahead
-// of the position, as of the last look. It returns nil if none is known.
-func (h *heldLocks) blocker(p position, requests []locking.Request) *heldLock {
+// blocker returns the lock of one of the requests that another run has, or for which a waiter is
+// ahead of the position, as of the last look. It returns false if none is known.
+func (h *heldLocks) blocker(p position, requests []locking.Request) (heldLock, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
@@ -163,11 +163,10 @@ func (h *heldLocks) blocker(p position, requests []locking.Request) *heldLock {
 		if lock != nil && r.Mode == locking.Exclusive && lock.run != p.run &&
 			now.Before(lock.next.Add(lookLate)) &&
 			(lock.queue == nil || !p.before(lock.position)) {
-			known := *lock
-			return &known
+			return *lock, true
 		}
 	}
-	return nil
+	return heldLock{}, false
 }
 
 // run looks at the locks until ctx ends.

@@ -47,7 +47,7 @@ func waitingSince(since time.Time, name string) position {
 func expectBlocker(t *testing.T, h *heldLocks, requests []locking.Request, want string) {
 	t.Helper()
 	got := ""
-	if held := h.blocker(waitingSince(time.Now(), "asking"), requests); held != nil {
+	if held, ok := h.blocker(waitingSince(time.Now(), "asking"), requests); ok {
 		got = held.holder.Job
 	}
 	if got != want {
@@ -177,11 +177,11 @@ func TestFiringsBehindARefusedOneLeaveTheLock(t *testing.T) {
 			want  bool
 		}{{"refused", time.Second, true}, {"later", 2 * time.Second, true},
 			{"earlier", time.Second - time.Nanosecond, false}, {"older", 0, false}} {
-			found := h.blocker(waitingSince(began.Add(c.since), c.run), orders)
-			if (found != nil) != c.want {
-				t.Errorf("the firing %s is blocked: %v, want %v", c.run, found != nil, c.want)
+			found, blocked := h.blocker(waitingSince(began.Add(c.since), c.run), orders)
+			if blocked != c.want {
+				t.Errorf("the firing %s is blocked: %v, want %v", c.run, blocked, c.want)
 			}
-			if found != nil && found.queue == nil {
+			if blocked && found.queue == nil {
 				t.Errorf("the firing %s is told that the waiter is a holder", c.run)
 			}
 		}

@@ -28,8 +28,8 @@ func (l advisoryLocks) known(f *firing, before *refusal) *refusal {
 	if l.locker == nil || l.held.none() {
 		return nil
 	}
-	lock := l.held.blocker(f.position(), f.entry.requests)
-	if lock == nil {
+	lock, isKnown := l.held.blocker(f.position(), f.entry.requests)
+	if !isKnown {
 		return nil
 	}
 	if lock.queue != nil {
