@@ -17,10 +17,11 @@ const chosenSuggestion = `(document.getElementById(
 	document.getElementById("search").getAttribute("aria-activedescendant"))
 	?.querySelector("bdi").textContent ?? "")`
 
-// suggests types a text into the search field and waits for n suggestions.
+// suggests types a text into the empty search field and waits for n suggestions.
 func suggests(t *testing.T, window context.Context, text string, n int) {
 	t.Helper()
-	evaluate[any](t, window, `document.getElementById("search").focus()`)
+	evaluate[any](t, window, `document.getElementById("search").value = "";
+document.getElementById("search").focus()`)
 	inserted(t, window, text)
 	until(t, window, fmt.Sprintf(`!document.getElementById("suggestions").hidden &&
 	document.querySelectorAll("#suggestions [role=option]").length === %d`, n))
@@ -115,7 +116,8 @@ func TestSearchSuggestsWhileTyping(t *testing.T) {
 	visit(t, window, screens()[2], site+"/jobs?refresh=off")
 	suggests(t, window, "rollup", 3)
 	press(t, window, "\r")
-	until(t, window, `location.pathname + location.search === "/search?q=rollup"`)
+	until(t, window, `location.pathname + location.search === "/search?q=rollup" &&
+	document.readyState === "complete"`)
 	suggests(t, window, "rollup", 3)
 	if err := chromedp.Do(window, chromedp.Click(`#suggestion-1`)); err != nil {
 		t.Fatal(err)
