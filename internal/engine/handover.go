@@ -24,8 +24,9 @@ type waitingFiring struct {
 func newHandover() *handover { return &handover{waiting: map[string][]*waitingFiring{}} }
 
 // wait adds a firing that waits for the resource, in its display form. The channel is closed when
-// the firing should ask again. The caller must call leave when it waits no longer.
-func (h *handover) wait(resource string, p position) (wake <-chan struct{}, leave func()) {
+// the firing should ask again. The caller must call leave when it waits no longer; leave reports
+// whether the firing was woken.
+func (h *handover) wait(resource string, p position) (wake <-chan struct{}, leave func() bool) {
 	w := &waitingFiring{position: p, wake: make(chan struct{})}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -37,15 +38,18 @@ func (h *handover) wait(resource string, p position) (wake <-chan struct{}, leav
 		return -1
 	})
 	h.waiting[resource] = slices.Insert(queue, at, w)
-	return w.wake, func() { h.remove(resource, w) }
+	return w.wake, func() bool { return !h.remove(resource, w) }
 }
 
-func (h *handover) remove(resource string, w *waitingFiring) {
+// remove reports whether the firing was still waiting.
+func (h *handover) remove(resource string, w *waitingFiring) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if at := slices.Index(h.waiting[resource], w); at >= 0 {
+	at := slices.Index(h.waiting[resource], w)
+	if at >= 0 {
 		h.set(resource, slices.Delete(h.waiting[resource], at, at+1))
 	}
+	return at >= 0
 }
 
 func (h *handover) set(resource string, queue []*waitingFiring) {

@@ -58,6 +58,9 @@ type heldLock struct {
 	queue    *jobs.Blocker
 	position position
 	unlocked bool // the holder has no advisory lock, so a look cannot show its end
+	// released is set from the release by this replica to the next look or holder. The look is for
+	// a firing that met the holder but did not wait for the lock yet when it was released.
+	released bool
 }
 
 func newHeldLocks(locker *locking.Locker, h *handover, intervals *pollIntervals,
@@ -99,7 +102,7 @@ func (h *heldLocks) update(lock *heldLock, holder locking.Owner, sent time.Time)
 		lock.holder, lock.since = holder, sent
 		lock.run, _ = uuid.Parse(holder.Run) // a lock of another program has no run
 	}
-	lock.readAt, lock.queue, lock.unlocked = sent, nil, false
+	lock.readAt, lock.queue, lock.unlocked, lock.released = sent, nil, false, false
 	lock.next = sent.Add(min(max(sent.Sub(lock.since)/lookShare, lookMin), h.intervals.locks))
 }
 
@@ -140,7 +143,7 @@ func (h *heldLocks) granted(requests []locking.Request, holder locking.Owner, at
 	}
 }
 
-// released forgets the locks of the requests, which this replica has released.
+// released notes that this replica has released the locks of the requests.
 func (h *heldLocks) released(requests []locking.Request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -148,7 +151,13 @@ func (h *heldLocks) released(requests []locking.Request) {
 		return
 	}
 	for _, r := range requests {
-		delete(h.known, r.Resource.String())
+		name := r.Resource.String()
+		if h.known[name] != nil { // replaced, so that a look under way does not count
+			now := time.Now()
+			h.known[name] = &heldLock{resource: r.Resource, readAt: now, next: now.Add(lookMin),
+				released: true}
+			signal(h.added)
+		}
 	}
 }
 
@@ -160,7 +169,7 @@ func (h *heldLocks) blocker(p position, requests []locking.Request) (heldLock, b
 	now := time.Now()
 	for _, r := range requests {
 		lock := h.known[r.Resource.String()]
-		if lock != nil && r.Mode == locking.Exclusive && lock.run != p.run &&
+		if lock != nil && !lock.released && r.Mode == locking.Exclusive && lock.run != p.run &&
 			now.Before(lock.next.Add(lookLate)) &&
 			(lock.queue == nil || !p.before(lock.position)) {
 			return *lock, true

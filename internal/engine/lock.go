@@ -165,7 +165,8 @@ func behind(waiter *jobs.Blocker, f *firing, before *refusal) *refusal {
 }
 
 // stillHeld reports whether memcached still has the lock of the blocker that the store named. This
-// keeps polling away from the store. If memcached does not answer, the store is asked again.
+// keeps polling away from the store. If memcached does not answer, the store is asked again. The
+// lock is noted as held, because its release may come before the firing waits for it.
 func (l advisoryLocks) stillHeld(ctx context.Context, b *jobs.Blocker) bool {
 	if b == nil {
 		return false
@@ -174,8 +175,13 @@ func (l advisoryLocks) stillHeld(ctx context.Context, b *jobs.Blocker) bool {
 	if err != nil {
 		return false
 	}
+	sent := time.Now()
 	holders, err := l.locker.Inspect(ctx, []locking.Resource{resource})
-	return err == nil && b.Holder.Run != "" && holders[resource].Run == b.Holder.Run
+	if err != nil || b.Holder.Run == "" || holders[resource].Run != b.Holder.Run {
+		return false
+	}
+	l.held.met(resource, holders[resource].Owner, sent)
+	return true
 }
 
 // release releases the advisory locks of the firing, if it has them. A lock that cannot be released

@@ -27,6 +27,17 @@ type waiter struct {
 // The firing has no worker then.
 func (w waiter) waitFor(stop context.Context, f *firing, b *refusal, delay time.Duration) bool {
 	start := f.spans.now()
+	var wake <-chan struct{}
+	if b.blocker != nil {
+		// before the note, which takes time: a release meanwhile must not be missed
+		var leave func() (woken bool)
+		wake, leave = w.handover.wait(b.blocker.Resource, f.position())
+		defer func() {
+			if leave() {
+				f.woken = b.blocker.Resource
+			}
+		}()
+	}
 	waited := w.clock.now().Sub(f.since)
 	if waited+delay > noteAfter && (f.noted == nil || b.blocker == nil || *f.noted != *b.blocker) {
 		if !w.notes.note(f, jobs.Waiting, b, "") {
@@ -34,19 +45,7 @@ func (w waiter) waitFor(stop context.Context, f *firing, b *refusal, delay time.
 		}
 		f.noted = b.blocker
 	}
-	var wake <-chan struct{}
-	if b.blocker != nil {
-		var leave func()
-		wake, leave = w.handover.wait(b.blocker.Resource, f.position())
-		defer leave()
-	}
-	goesOn := idle(stop, f, delay, wake)
-	select {
-	case <-wake:
-		f.woken = b.blocker.Resource
-	default:
-	}
-	if !goesOn {
+	if !idle(stop, f, delay, wake) {
 		w.notes.leave(f, b)
 		return false
 	}
