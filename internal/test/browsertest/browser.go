@@ -1,6 +1,6 @@
-// Package browsertest opens pages in Debian's chromium, for tests. The browser
-// has no window. A tab fails its test when the page writes an error to its console;
-// the browser also reports a broken content policy there.
+// Package browsertest opens pages in Debian's chromium-headless-shell, for tests. It is Chromium
+// without a window and without the code for one. A tab fails its test when the page writes an error
+// to its console; the browser also reports a broken content policy there.
 //
 // A browser takes about a second of CPU time to start, so the tests of a package
 // share one:
@@ -122,11 +122,21 @@ func skipShort(t testing.TB) {
 	}
 }
 
+// browserPath returns the path of the browser. It prefers the program to the script in /usr/bin
+// that starts it, because the death of the test binary would end only the script.
+func browserPath() (string, error) {
+	const program = "/usr/lib/chromium/chromium-headless-shell"
+	if _, err := os.Stat(program); err == nil {
+		return program, nil
+	}
+	return servertest.FindBinary("chromium-headless-shell", "chromium-headless-shell")
+}
+
 // launch starts a browser. The returned function ends it, waits for the end of its processes and
 // removes its profile.
 func launch(parent context.Context,
 	options ...chromedp.ExecAllocatorOption) (context.Context, func() error, error) {
-	path, err := servertest.FindBinary("chromium", "chromium")
+	path, err := browserPath()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -65,10 +66,11 @@ func TestBrowserEndsWithTheTests(t *testing.T) {
 	}
 	t.Run("regular end", func(t *testing.T) {
 		child, folder := startChild(t, stops)
+		running := browserIn(t, folder)
 		if err := child.Wait(); err != nil {
 			t.Error(err)
 		}
-		awaitGone(t, folder)
+		awaitGone(t, running)
 		if left, err := filepath.Glob(filepath.Join(folder, "*")); err != nil || len(left) > 0 {
 			t.Errorf("files are left: %q, %v", left, err)
 		}
@@ -76,8 +78,9 @@ func TestBrowserEndsWithTheTests(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
 		t.Run(signal.String(), func(t *testing.T) {
 			child, folder := startChild(t, waits)
-			if running := using(t, folder); len(running) < 3 {
-				t.Errorf("the browser has the processes %q, want it and its children", running)
+			running := browserIn(t, folder)
+			if len(running) < 3 {
+				t.Errorf("the browser has the processes %d, want it and its children", running)
 			}
 			if err := child.Process.Signal(signal); err != nil {
 				t.Fatal(err)
@@ -85,7 +88,7 @@ func TestBrowserEndsWithTheTests(t *testing.T) {
 			if err := child.Wait(); err == nil {
 				t.Error("the child ended by itself")
 			}
-			awaitGone(t, folder)
+			awaitGone(t, running)
 		})
 	}
 }
@@ -156,35 +159,72 @@ func startChild(t *testing.T, end string) (child *exec.Cmd, folder string) {
 	return child, folder
 }
 
-// awaitGone returns when no process uses the folder.
-func awaitGone(t *testing.T, folder string) {
+// awaitGone returns when none of the processes runs.
+func awaitGone(t *testing.T, running []int) {
 	t.Helper()
 	for deadline := time.Now().Add(goneLimit); ; time.Sleep(10 * time.Millisecond) {
-		left := using(t, folder)
+		parents := parentsOfProcesses(t)
+		left := slices.DeleteFunc(slices.Clone(running), func(pid int) bool {
+			_, runs := parents[pid]
+			return !runs
+		})
 		if len(left) == 0 {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the processes %q are left", left)
+			t.Fatalf("the processes %d are left", left)
 		}
 	}
 }
 
-// using returns the processes with arguments that name the folder.
-func using(t *testing.T, folder string) []string {
+// browserIn returns the processes whose arguments name the folder, and their descendants.
+func browserIn(t *testing.T, folder string) (found []int) {
 	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
+	parents := parentsOfProcesses(t)
+	for pid := range parents {
+		arguments, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err == nil && bytes.Contains(arguments, []byte(folder)) { // err: it has ended
+			found = append(found, pid)
+		}
 	}
-	var found []string
-	for _, file := range files {
-		arguments, err := os.ReadFile(file)
-		if err == nil && bytes.Contains(arguments, []byte(folder)) { // err: the process has ended
-			found = append(found, filepath.Base(filepath.Dir(file)))
+	for i := 0; i < len(found); i++ {
+		for pid, parent := range parents {
+			if parent == found[i] && !slices.Contains(found, pid) {
+				found = append(found, pid)
+			}
 		}
 	}
 	return found
+}
+
+// parentsOfProcesses returns the running processes, each with its parent.
+func parentsOfProcesses(t *testing.T) map[int]int {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parents := map[int]int{}
+	for _, file := range files {
+		status, err := os.ReadFile(file)
+		if err != nil {
+			continue // the process has ended
+		}
+		var pid, parent int
+		var state string
+		// the name in parentheses may contain anything
+		rest := string(status[bytes.LastIndexByte(status, ')')+1:])
+		if _, err := fmt.Sscan(rest, &state, &parent); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if _, err := fmt.Sscan(string(status), &pid); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if state != "Z" { // it has ended, but its parent has not asked for its exit code
+			parents[pid] = parent
+		}
+	}
+	return parents
 }
 
 // Two tabs of one browser do not share cookies, and each has the focus.
