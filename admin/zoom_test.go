@@ -8,6 +8,8 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+
+	"github.com/holdfast-dev/holdfast/internal/test/browsertest"
 )
 
 // defaultText is the size of text in Chromium, in pixels, unless a user sets another.
@@ -41,6 +43,9 @@ func zoomTo(t *testing.T, window context.Context, z zoom) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// the page adapts in the next frame
+	browsertest.Await[bool](t, window, `new Promise((done) =>
+	requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
 }
 
 // checkZooms checks with each zoom that the page is no wider than the window, that no text is cut

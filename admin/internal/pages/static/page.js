@@ -599,6 +599,11 @@
     for (const e of document.querySelectorAll("#live [style]")) e.removeAttribute("style");
   };
   window.addEventListener("resize", release);
+  // The size of text has no event of its own: a box of 1 rem changes with it.
+  const ruler = document.createElement("span");
+  ruler.style.cssText = "position: absolute; width: 1rem; height: 1rem; visibility: hidden";
+  document.body.append(ruler);
+  new ResizeObserver(release).observe(ruler);
 
   // It comes after all that reads the page before a refresh.
   document.addEventListener("htmx:beforeSwap", (event) => {
