@@ -57,32 +57,30 @@ func (p watchedPage) String() string {
 }
 
 // atOnce is the number of pages that are open at the same time. There are few, so that a busy
-// machine has time for their updates. A soak has more, because a cluster ends after clusterLimit.
-func atOnce() int { return soak.Pick(5, 7) }
+// machine has time for their updates, and enough, because a cluster ends after clusterLimit.
+const atOnce = 7
 
 // watchedPages returns the pages that TestPagesDoNotShift watches.
 func watchedPages(run string) []watchedPage {
 	pages := []watchedPage{{path: "/"}, {path: "/locks"}, {path: "/runs"}, {path: "/runs/" + run},
 		{path: "/locks/timeline"}, {path: "/backfills"}, {"/", true}, {"/locks", true}}
 	for _, path := range []string{"/jobs", "/jobs/shared-0", "/grid", "/replicas", "/audit"} {
-		pages = soak.Pick(pages, append(pages, watchedPage{path: path}))
+		pages = append(pages, watchedPage{path: path})
 	}
 	for _, path := range []string{"/runs", "/locks/timeline", "/backfills", "/jobs",
 		"/jobs/shared-0", "/grid", "/replicas", "/audit"} {
-		pages = soak.Pick(pages, append(pages, watchedPage{path, true}))
+		pages = append(pages, watchedPage{path, true})
 	}
 	return pages
 }
 
 // TestPagesDoNotShift opens the live pages of a replica whose jobs fire nine times a second, in
-// narrow and wide windows, and checks that updates keep their elements and do not move them. Runs
-// are triggered and backfills begin meanwhile. Some pages are scrolled to their middle. A soak
-// watches more pages, for a minute.
+// narrow and wide windows, and checks for a minute that updates keep their elements and do not move
+// them. Runs are triggered and backfills begin meanwhile. Some pages are scrolled to their middle.
+// In package admin, TestLivePartIsReplaced and TestEntriesKeepTheirPlaces check single updates.
 func TestPagesDoNotShift(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("needs a browser, PostgreSQL and memcached")
-	}
+	soak.Only(t)
 	screens := browsertest.Screens()
 	for _, screen := range []browsertest.Screen{screens[0], screens[2]} {
 		t.Run(screen.Name, func(t *testing.T) { checkShifts(t, screen) })
@@ -121,7 +119,7 @@ func checkShifts(t *testing.T, screen browsertest.Screen) {
 			t.Error(err)
 		}
 	})
-	for some := range slices.Chunk(watchedPages(talk.ID), atOnce()) {
+	for some := range slices.Chunk(watchedPages(talk.ID), atOnce) {
 		var tabs []context.Context
 		for _, page := range some {
 			tab := browser.Tab(t, "responded with a status of 503") // while the machine is busy
@@ -190,7 +188,7 @@ func act(t *testing.T, replica *replicas.Process) (stop func()) {
 func checkShift(t *testing.T, tab context.Context, page string) {
 	t.Helper()
 	browsertest.Until(t, tab, fmt.Sprintf("watched.updates >= %d && performance.now() > %d",
-		updates, soak.Pick(0, time.Minute).Milliseconds()))
+		updates, time.Minute.Milliseconds()))
 	got := browsertest.Evaluate[struct {
 		Shift       float64
 		Updates     int

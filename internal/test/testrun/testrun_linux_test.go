@@ -64,8 +64,8 @@ func startTrial(t *testing.T, test string, more ...string) *trial {
 		ended: make(chan error, 1)}
 	args := append(more, "--", "-vet=off", "-run", "^"+test+"$")
 	if raceEnabled { // with the Makefile's flags: the packages are compiled already
-		args = append(args, "-race", "-ldflags=-s -w", "-gcflags=all=-dwarf=false",
-			"-gcflags=modernc.org/...=-race=false -dwarf=false")
+		args = append(args, "-race", "-ldflags=-s -w", "-gcflags=all=-dwarf=false -d=checkptr=0",
+			"-gcflags=modernc.org/...=-race=false -dwarf=false -d=checkptr=0")
 	}
 	r.cmd = exec.Command(self, append(args, "./testdata/servers")...)
 	r.cmd.Env = append(os.Environ(), asProgram+"=1", "TMPDIR="+temp, "TESTRUN_READY="+r.ready)
