@@ -6,8 +6,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/retry"
 )
@@ -94,6 +97,48 @@ func TestWokenFiringPassesTheWakeOn(t *testing.T) {
 		}
 		if began := c.runs("both")[0].StartedAt; began == nil {
 			t.Error("the firing that passed the wake on never started")
+		}
+	})
+}
+
+// slowNotes is a store that takes a while to record that a firing waits.
+type slowNotes struct {
+	storage.Store
+	takes time.Duration
+}
+
+func (s *slowNotes) Note(ctx context.Context, session uuid.UUID,
+	notes []storage.Note) ([]bool, error) {
+	if err := sleep.For(ctx, s.takes); err != nil {
+		return nil, err
+	}
+	return s.Store.Note(ctx, session, notes)
+}
+
+// The holder of a table releases it while the store records that a firing waits for it. The firing
+// starts as soon as it is recorded, and not when its next try comes.
+func TestReleaseWhileTheWaitIsRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		table := []jobs.Job{job(t, "one", time.Hour, "orders"), job(t, "other", time.Hour, "orders")}
+		for i := range table {
+			table[i].Wait = retry.Policy{Elapsed: time.Hour, Delay: 7 * time.Minute,
+				Backoff: retry.Constant}
+		}
+		o := c.options("a", takes(2*time.Second), table...)
+		notes := &slowNotes{Store: c.store, takes: 4 * time.Second}
+		o.Store = notes
+		stop := c.start(o)
+		time.Sleep(time.Hour + 30*time.Minute)
+		stop()
+		began := c.starts(table)
+		if len(began) != 2 {
+			t.Fatalf("runs: %+v, want one of each job", began)
+		}
+		gap := began[1].StartedAt.Sub(*began[0].FinishedAt)
+		if gap < time.Second || gap > notes.takes {
+			t.Errorf("the second run started %s after the end of the first, want it when its wait "+
+				"was recorded, %s after its first try", gap, notes.takes)
 		}
 	})
 }

@@ -221,3 +221,31 @@ func TestRunWithoutAdvisoryLockIsNotAwaitedInMemcached(t *testing.T) {
 		}
 	})
 }
+
+// A run of this replica releases a lock after a firing has met it as the holder, and before this
+// firing waits. So the release wakes nobody. A look soon afterwards wakes the firing.
+func TestReleaseBeforeTheWaitIsFoundByALook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, orders := newTestHeldLocks(t)
+		ctx, stop := context.WithCancel(t.Context())
+		go h.run(ctx)
+		defer synctest.Wait()
+		defer stop()
+		h.met(orders[0].Resource, ownerOf("one"), time.Now())
+		released := time.Now()
+		h.released(orders)
+		h.handover.released(orders)
+		expectBlocker(t, h, orders, "")
+		wake, leave := h.handover.wait(orders[0].Resource.String(),
+			waitingSince(time.Now(), "waiting"))
+		defer leave()
+		select {
+		case <-wake:
+		case <-time.After(time.Minute):
+			t.Fatal("the firing was not woken within a minute")
+		}
+		if took := time.Since(released); took != lookMin {
+			t.Errorf("the firing was woken %s after the release, want %s", took, lookMin)
+		}
+	})
+}
