@@ -100,11 +100,10 @@ func (s *Scheduler) newExecutor() *executor {
 	handover := newHandover()
 	s.heldLocks = newHeldLocks(o.Locker, handover, s.intervals, s.log)
 	starts := newBatcher(bySession(o.Store.Start))
+	locks := advisoryLocks{replica: o.Replica, locker: o.Locker, clockLimit: s.clockLimit,
+		skipUnavailable: o.SkipWithoutLocks, databases: o.Databases, held: s.heldLocks}
 	return &executor{
-		clock: s.clock, table: s.table, tracing: o.Tracing, events: s.events,
-		locks: advisoryLocks{replica: o.Replica, locker: o.Locker, clockLimit: s.clockLimit,
-			skipUnavailable: o.SkipWithoutLocks, databases: o.Databases,
-			held: s.heldLocks},
+		clock: s.clock, table: s.table, tracing: o.Tracing, events: s.events, locks: locks,
 		starts: starter{calls: starts, ttl: o.SessionTTL,
 			active: s.active, notes: notes, events: s.events, stale: s.activation.doubt,
 			paused: s.controlState.requestPoll},
@@ -114,7 +113,7 @@ func (s *Scheduler) newExecutor() *executor {
 			handover: handover},
 		attempts: performer{replica: o.Replica, clock: s.clock, registry: s.registry,
 			store: o.RunStore, cluster: o.Store.ClusterID(), databases: o.Databases,
-			active: s.active,
+			locks: locks, active: s.active,
 			finishes: finisher{calls: newFinishBatcher(o.Store.Finish, starts.usual.Idle),
 				clock: s.clock, handover: handover, ttl: o.SessionTTL},
 			events: s.events, wakes: s.wakes, logOutput: o.LogOutput},

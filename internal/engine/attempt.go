@@ -34,6 +34,7 @@ type performer struct {
 	store     storage.RunStore
 	cluster   uuid.UUID
 	databases Databases
+	locks     advisoryLocks
 	active    *active
 	finishes  finisher
 	events    *events
@@ -57,6 +58,9 @@ func (p performer) perform(f *firing, c *claim,
 	defer remove()
 	p.active.writes(c.token, run.Internal(attempt.NewKey()).Output)
 	defer releaseWhenLost(ctx, f, c.lock)()
+	if f.unlocked {
+		defer p.locks.takeLate(ctx, f)()
+	}
 	f.log.Debug().Int64("token", int64(c.token)).Int("attempt", f.attempt).
 		Dur("late", p.clock.now().Sub(f.ScheduledAt)).Msg("run started")
 

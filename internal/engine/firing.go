@@ -74,12 +74,7 @@ func (x *executor) execute(stop context.Context, f *firing) {
 			return
 		}
 		f.begun = true
-		endLate := func() {}
-		if f.unlocked {
-			endLate = x.locks.takeLate(f)
-		}
 		delay, again := x.attempts.perform(f, c, retries)
-		endLate()
 		if !again {
 			return
 		}

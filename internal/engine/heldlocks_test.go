@@ -246,3 +246,55 @@ func TestRunTakesTheAdvisoryLocksOfTheRunBefore(t *testing.T) {
 		}
 	})
 }
+
+// An operator releases the locks of a run that took its advisory locks while it ran. They are free
+// at once, although the handler ignores its context.
+func TestLateAdvisoryLocksAreFreeWhenTheClaimIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		twice := once(t, "twice", 10*time.Second, "orders")
+		requests, err := twice.Requests()
+		if err != nil {
+			t.Fatal(err)
+		}
+		table := requests[len(requests)-1].Resource
+		deaf := jobs.Handle("work", func(context.Context, *jobs.Run, struct{}) error {
+			time.Sleep(20 * time.Second)
+			return nil
+		})
+		o := c.options("a", []jobs.Registration{deaf}, twice)
+		before, err := o.Locker.TryAcquire(t.Context(), locking.Owner{Replica: "b", Job: "twice",
+			Run: uuid.NewString()}, requests)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := c.start(o)
+		time.Sleep(12 * time.Second)
+		if err := before.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		holder := func() string {
+			t.Helper()
+			holders, err := o.Locker.Inspect(t.Context(), []locking.Resource{table})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return holders[table].Run
+		}
+		time.Sleep(8*time.Second + 100*time.Millisecond) // the replica has just sent a heartbeat
+		run := c.runs("twice")[0]
+		if got := holder(); got != run.ID.String() {
+			t.Fatalf("the run %q has the advisory lock, want %s", got, run.ID)
+		}
+		if _, err := c.store.Release(t.Context(), byHand,
+			storage.ReleaseRequest{Resource: table, Token: run.Token}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second) // until the next heartbeat
+		synctest.Wait()
+		if got := holder(); got != "" {
+			t.Errorf("the run %q has the advisory lock after its claim was lost", got)
+		}
+		stop()
+	})
+}

@@ -92,30 +92,39 @@ func (l advisoryLocks) tryAll(ctx context.Context, f *firing,
 	}
 }
 
-// takeLate takes the advisory locks of a run that the store has started without them, because an
-// earlier run of its job had them when it asked. Without them, other firings would ask the store
-// again and again while the run lasts. While another firing has a lock, takeLate tries again. The
-// caller must call end, which releases the locks.
-func (l advisoryLocks) takeLate(f *firing) (end func()) {
-	ctx, cancel := context.WithCancel(f.session.Context())
-	done := make(chan *locking.Lock, 1)
+// takeLate takes the advisory locks of an attempt that the store has started without them, because
+// an earlier run of its job had them when it asked. Without them, other firings would ask the store
+// again and again while the run lasts. While another firing has a lock, takeLate tries again. ctx
+// is that of the attempt. If its claim is lost, takeLate releases the locks at once. The caller must
+// call end, which releases them otherwise.
+func (l advisoryLocks) takeLate(ctx context.Context, f *firing) (end func()) {
+	tries, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	var lock *locking.Lock
 	go func() {
-		var lock *locking.Lock
-		for delay := lookMin; ctx.Err() == nil; delay = min(2*delay, noteAfter) {
-			var err error
-			if lock, err = l.locker.TryAcquireIn(ctx, f.session.ID, l.owner(f),
-				f.entry.requests); err == nil {
-				l.granted(f)
-				break
-			}
-			_ = sleep.For(ctx, delay)
+		defer close(done)
+		if lock = l.retryLate(tries, f); lock != nil {
+			l.granted(f)
+			releaseWhenLost(ctx, f, lock)
 		}
-		done <- lock
 	}()
 	return func() {
 		cancel()
-		release(f, <-done)
+		<-done
+		release(f, lock)
 	}
+}
+
+// retryLate tries to lock until it has the locks or ctx ends. It returns nil in the latter case.
+func (l advisoryLocks) retryLate(ctx context.Context, f *firing) *locking.Lock {
+	for delay := lookMin; ctx.Err() == nil; delay = min(2*delay, noteAfter) {
+		lock, err := l.locker.TryAcquireIn(ctx, f.session.ID, l.owner(f), f.entry.requests)
+		if err == nil {
+			return lock
+		}
+		_ = sleep.For(ctx, delay)
+	}
+	return nil
 }
 
 // granted notes that the firing holds its locks.
