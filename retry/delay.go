@@ -73,12 +73,3 @@ func (p Policy) jittered(d time.Duration, random func() float64) time.Duration {
 	}
 	return d - min(d, time.Duration(float64(d)*min(p.Jitter, 1)*random()))
 }
-
-// uniform returns the generator for jitter: source's, or the process's own, which
-// may be used concurrently.
-func uniform(source rand.Source) func() float64 {
-	if source == nil {
-		return rand.Float64
-	}
-	return rand.New(source).Float64
-}

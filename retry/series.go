@@ -1,13 +1,16 @@
 package retry
 
-import "time"
+import (
+	"math/rand/v2"
+	"time"
+)
 
 // Series counts the failures of one operation and returns the delay before the next
 // try. It is for callers that cannot use Do because they do other work meanwhile. It
-// must not be used concurrently.
+// must not be used concurrently. A copy of a Series returns the same delays as the Series.
 type Series struct {
 	policy   Policy
-	random   func() float64
+	seed     uint64 // of the jitter
 	start    time.Time
 	failures int
 }
@@ -15,7 +18,13 @@ type Series struct {
 // Start begins a series whose first try begins now. It ignores all options except
 // WithSource.
 func (p Policy) Start(now time.Time, options ...Option) *Series {
-	return &Series{policy: p, random: uniform(gather(options).source), start: now}
+	s := &Series{policy: p, start: now}
+	if source := gather(options).source; source != nil {
+		s.seed = source.Uint64()
+	} else if p.Jitter > 0 {
+		s.seed = rand.Uint64()
+	}
+	return s
 }
 
 // Next records that a try failed at now, and returns the delay before the next one.
@@ -23,6 +32,11 @@ func (p Policy) Start(now time.Time, options ...Option) *Series {
 func (s *Series) Next(now time.Time) (delay time.Duration, ok bool) {
 	s.failures++
 	return s.policy.after(s.failures, s.Waited(now), s.random)
+}
+
+// random returns a number in [0, 1) for the delay after the last failure.
+func (s *Series) random() float64 {
+	return rand.New(rand.NewPCG(s.seed, uint64(s.failures))).Float64()
 }
 
 // Attempts returns how many tries have failed.

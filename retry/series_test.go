@@ -63,6 +63,19 @@ func TestMaxElapsedLimitsTheStartOfTries(t *testing.T) {
 	}
 }
 
+func TestCopyOfASeriesReturnsTheSameDelays(t *testing.T) {
+	start := time.Now()
+	series := Policy{Attempts: 100, Delay: time.Second, Jitter: 1}.Start(start)
+	series.Next(start)
+	same := *series
+	for range 50 {
+		want, _ := series.Next(start)
+		if got, _ := same.Next(start); got != want {
+			t.Fatalf("the copy returned %v, want %v", got, want)
+		}
+	}
+}
+
 // No series that a valid policy allows goes on for ever or beyond its limits.
 func TestSeriesEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
