@@ -110,7 +110,7 @@ func (s *Scheduler) newExecutor() *executor {
 		notes: notes,
 		waits: waiter{replica: o.Replica, clock: s.clock,
 			controlState: s.controlState, intervals: s.intervals, notes: notes,
-			handover: handover},
+			handover: handover, held: s.heldLocks},
 		attempts: performer{replica: o.Replica, clock: s.clock, registry: s.registry,
 			store: o.RunStore, cluster: o.Store.ClusterID(), databases: o.Databases,
 			locks: locks, active: s.active,

@@ -80,11 +80,14 @@
 //
 // The waiting firings of a replica share their looks at the advisory locks that block them. The
 // replica reads all these locks with one request, every 20 to 100 ms, by how long each has been
-// held. While a lock is held, a try of a firing costs no request. When a look shows that a lock is
-// free, or a run of this replica has released it, the first waiting firing tries at once. If this
-// firing needs another lock besides, and does not get it, the next firing tries. If the store
-// refuses a firing because an older one on any replica waits for the same resource, the firings
-// behind it leave the advisory lock to the older one for 100 ms.
+// held. When a look shows that a lock is free, or a run of this replica has released it, the first
+// waiting firing tries at once. If this firing needs another lock besides, and does not get it, the
+// next firing tries. If the store refuses a firing because an older one on any replica waits for
+// the same resource, the firings behind it leave the advisory lock to the older one for 100 ms.
+//
+// A firing rests while its replica looks at its lock: a try would find nothing new. The firing
+// sleeps until its wait ends or must be recorded, at most for a second. If it is woken earlier, it
+// counts the tries that its policy planned for the time of the rest.
 //
 // A firing that waits for more than a second is recorded as waiting. Younger firings that want the
 // same resource queue behind it for as long as its position is reserved (locking.Reserve). Its

@@ -103,7 +103,7 @@ func (x *executor) handOver(f *firing) {
 func (x *executor) obtain(stop context.Context, f *firing) *claim {
 	f.asked = time.Now()
 	defer x.waits.passOn(f)
-	policy, rowHeld := newWaitPolicy(f), false
+	policy, rowHeld := newWaitPolicy(f, f.asked), false
 	var blocked *refusal
 	for {
 		var lock *locking.Lock
@@ -149,7 +149,7 @@ func (x *executor) obtain(stop context.Context, f *firing) *claim {
 			x.notes.skip(f, policy, found, end)
 			return nil
 		}
-		if !x.waits.waitFor(stop, f, found, delay) {
+		if !x.waits.waitFor(stop, f, policy, found, delay) {
 			return nil
 		}
 	}

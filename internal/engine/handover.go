@@ -79,6 +79,16 @@ func (h *handover) wake(resource string) {
 	h.wakeFirst(resource)
 }
 
+// wakeAll wakes all firings that wait for the resource, in its display form.
+func (h *handover) wakeAll(resource string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, w := range h.waiting[resource] {
+		close(w.wake)
+	}
+	delete(h.waiting, resource)
+}
+
 func (h *handover) wakeFirst(resource string) {
 	if queue := h.waiting[resource]; len(queue) > 0 {
 		close(queue[0].wake)

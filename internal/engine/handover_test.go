@@ -120,7 +120,8 @@ func (s *slowNotes) Note(ctx context.Context, session uuid.UUID,
 func TestReleaseWhileTheWaitIsRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		table := []jobs.Job{job(t, "one", time.Hour, "orders"), job(t, "other", time.Hour, "orders")}
+		table := []jobs.Job{job(t, "one", time.Hour, "orders"),
+			job(t, "other", time.Hour, "orders")}
 		for i := range table {
 			table[i].Wait = retry.Policy{Elapsed: time.Hour, Delay: 7 * time.Minute,
 				Backoff: retry.Constant}

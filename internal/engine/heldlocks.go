@@ -51,6 +51,7 @@ type heldLock struct {
 	resource locking.Resource
 	holder   locking.Owner
 	run      uuid.UUID // of the holder; zero if it is not a run
+	own      bool      // the holder is a run of this replica, which tells when it releases the lock
 	since    time.Time // when this replica first met the holder
 	readAt   time.Time // when the last request was sent that showed it
 	next     time.Time // the next look
@@ -58,9 +59,11 @@ type heldLock struct {
 	queue    *jobs.Blocker
 	position position
 	unlocked bool // the holder has no advisory lock, so a look cannot show its end
-	// released is set from the release by this replica to the next look or holder. The look is for
-	// a firing that met the holder but did not wait for the lock yet when it was released.
-	released bool
+	// free is set from the release by this replica, or from a look that found no holder, to the
+	// next holder. The first waiting firing was woken then. The next looks are for firings that met
+	// the holder but did not wait for the lock yet, and for those behind a firing that was woken in
+	// vain.
+	free bool
 }
 
 func newHeldLocks(locker *locking.Locker, h *handover, intervals *pollIntervals,
@@ -99,11 +102,15 @@ func (h *heldLocks) met(resource locking.Resource, holder locking.Owner, sent ti
 // update notes the holder that a request has shown. The caller has locked mu.
 func (h *heldLocks) update(lock *heldLock, holder locking.Owner, sent time.Time) {
 	if lock.holder.Run != holder.Run {
-		lock.holder, lock.since = holder, sent
+		lock.holder, lock.since, lock.own = holder, sent, false
 		lock.run, _ = uuid.Parse(holder.Run) // a lock of another program has no run
 	}
-	lock.readAt, lock.queue, lock.unlocked, lock.released = sent, nil, false, false
-	lock.next = sent.Add(min(max(sent.Sub(lock.since)/lookShare, lookMin), h.intervals.locks))
+	lock.readAt, lock.queue, lock.unlocked, lock.free = sent, nil, false, false
+	interval := h.intervals.locks
+	if !lock.own {
+		interval = min(max(sent.Sub(lock.since)/lookShare, lookMin), interval)
+	}
+	lock.next = sent.Add(interval)
 }
 
 // refused notes why the store has refused the firing at this position although no advisory lock
@@ -139,6 +146,7 @@ func (h *heldLocks) granted(requests []locking.Request, holder locking.Owner, at
 	for _, r := range requests {
 		if lock := h.known[r.Resource.String()]; lock != nil {
 			h.update(lock, holder, at)
+			lock.own, lock.next = true, at.Add(h.intervals.locks)
 		}
 	}
 }
@@ -155,7 +163,7 @@ func (h *heldLocks) released(requests []locking.Request) {
 		if h.known[name] != nil { // replaced, so that a look under way does not count
 			now := time.Now()
 			h.known[name] = &heldLock{resource: r.Resource, readAt: now, next: now.Add(lookMin),
-				released: true}
+				free: true}
 			signal(h.added)
 		}
 	}
@@ -169,13 +177,21 @@ func (h *heldLocks) blocker(p position, requests []locking.Request) (heldLock, b
 	now := time.Now()
 	for _, r := range requests {
 		lock := h.known[r.Resource.String()]
-		if lock != nil && !lock.released && r.Mode == locking.Exclusive && lock.run != p.run &&
+		if lock != nil && !lock.free && r.Mode == locking.Exclusive && lock.run != p.run &&
 			now.Before(lock.next.Add(lookLate)) &&
 			(lock.queue == nil || !p.before(lock.position)) {
 			return *lock, true
 		}
 	}
 	return heldLock{}, false
+}
+
+// watches reports whether the resource, in its display form, is the one that blocks the firing at
+// this position, and the looks will show when it is free. Then the first waiting firing is woken,
+// and all are if the looks fail.
+func (h *heldLocks) watches(resource string, p position, requests []locking.Request) bool {
+	lock, isKnown := h.blocker(p, requests)
+	return isKnown && !lock.unlocked && lock.resource.String() == resource
 }
 
 // run looks at the locks until ctx ends.
@@ -242,18 +258,34 @@ func (h *heldLocks) look(ctx context.Context, due []*heldLock) bool {
 	if err != nil {
 		if ctx.Err() == nil {
 			h.log.Debug().Err(err).Int("locks", len(due)).Msg("look at held locks failed")
+			h.forget(due)
 		}
 		return false
 	}
-	for _, name := range h.free(due, holders, sent) {
+	for _, name := range h.found(due, holders, sent) {
 		h.handover.wake(name)
 	}
 	return true
 }
 
-// free notes the holders that a look has shown. It forgets the locks without a holder, and returns
-// the names of those whose first waiting firing should try now.
-func (h *heldLocks) free(due []*heldLock, holders map[locking.Resource]locking.Holder,
+// forget removes the locks after a look that failed, and wakes the firings that wait for them: they
+// must ask memcached themselves.
+func (h *heldLocks) forget(due []*heldLock) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, lock := range due {
+		name := lock.resource.String()
+		if h.known[name] == lock {
+			delete(h.known, name)
+			h.handover.wakeAll(name)
+		}
+	}
+}
+
+// found notes what a look has shown. It returns the names of the free locks whose first waiting
+// firing should try now. It forgets a lock if only a run without an advisory lock was known to have
+// the resource.
+func (h *heldLocks) found(due []*heldLock, holders map[locking.Resource]locking.Holder,
 	sent time.Time) (names []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -266,10 +298,12 @@ func (h *heldLocks) free(due []*heldLock, holders map[locking.Resource]locking.H
 			h.update(lock, holder.Owner, sent)
 			continue
 		}
-		delete(h.known, name)
-		if !lock.unlocked {
-			names = append(names, name)
+		if lock.unlocked {
+			delete(h.known, name)
+			continue
 		}
+		*lock = heldLock{resource: lock.resource, readAt: sent, next: sent.Add(lookMin), free: true}
+		names = append(names, name)
 	}
 	return names
 }

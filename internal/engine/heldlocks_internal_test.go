@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,12 +68,12 @@ func TestLateAnswerDoesNotReplaceANewerHolder(t *testing.T) {
 		h.met(orders[0].Resource, ownerOf("one"), sent)
 		expectBlocker(t, h, orders, "two")
 		due := []*heldLock{h.known[orders[0].Resource.String()]}
-		if free := h.free(due, nil, sent); len(free) > 0 {
+		if free := h.found(due, nil, sent); len(free) > 0 {
 			t.Errorf("an earlier look found %v free", free)
 		}
 		expectBlocker(t, h, orders, "two")
 		h.released(orders)
-		if free := h.free(due, nil, time.Now()); len(free) > 0 {
+		if free := h.found(due, nil, time.Now()); len(free) > 0 {
 			t.Errorf("a look during the release wakes a second firing for %v", free)
 		}
 		expectBlocker(t, h, orders, "")
@@ -232,20 +233,120 @@ func TestReleaseBeforeTheWaitIsFoundByALook(t *testing.T) {
 		defer synctest.Wait()
 		defer stop()
 		h.met(orders[0].Resource, ownerOf("one"), time.Now())
-		released := time.Now()
 		h.released(orders)
 		h.handover.released(orders)
 		expectBlocker(t, h, orders, "")
 		wake, leave := h.handover.wait(orders[0].Resource.String(),
 			waitingSince(time.Now(), "waiting"))
 		defer leave()
-		select {
-		case <-wake:
-		case <-time.After(time.Minute):
-			t.Fatal("the firing was not woken within a minute")
+		expectWake(t, wake, lookMin)
+	})
+}
+
+// expectWake fails the test unless the firing is woken at this time after now.
+func expectWake(t *testing.T, wake <-chan struct{}, after time.Duration) {
+	t.Helper()
+	asked := time.Now()
+	select {
+	case <-wake:
+		if took := time.Since(asked); took != after {
+			t.Errorf("the firing was woken after %s, want %s", took, after)
 		}
-		if took := time.Since(released); took != lookMin {
-			t.Errorf("the firing was woken %s after the release, want %s", took, lookMin)
+	case <-time.After(time.Minute):
+		t.Fatal("the firing was not woken within a minute")
+	}
+}
+
+// The first waiting firing was woken for a free lock, and did not take it. The next one is woken
+// when a later look finds the lock free.
+func TestLookWakesTheNextFiringWhileTheLockIsFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, orders := newTestHeldLocks(t)
+		ctx, stop := context.WithCancel(t.Context())
+		go h.run(ctx)
+		defer synctest.Wait()
+		defer stop()
+		name := orders[0].Resource.String()
+		first, leave := h.handover.wait(name, waitingSince(time.Now(), "first"))
+		defer leave()
+		next, leaveToo := h.handover.wait(name, waitingSince(time.Now().Add(1), "next"))
+		defer leaveToo()
+		h.met(orders[0].Resource, ownerOf("one"), time.Now())
+		if !h.watches(name, waitingSince(time.Now(), "first"), orders) {
+			t.Error("the replica does not look at the lock that a firing has met")
 		}
+		expectWake(t, first, lookMin)
+		expectBlocker(t, h, orders, "")
+		expectWake(t, next, lookMin)
+	})
+}
+
+// noAnswers is a backend that does not answer reads.
+type noAnswers struct{ locking.Backend }
+
+func (noAnswers) Get(context.Context, ...string) (map[string][]byte, error) {
+	return nil, errors.New("no answer")
+}
+
+// If a look fails, all firings that wait for the lock ask memcached themselves.
+func TestFailedLookWakesAllFirings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, orders := newTestHeldLocks(t)
+		locker, err := locking.New(noAnswers{memory.New()}, locking.Options{Namespace: "test",
+			Lease: time.Hour, Log: zerolog.Nop()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.locker = locker
+		ctx, stop := context.WithCancel(t.Context())
+		go h.run(ctx)
+		defer synctest.Wait()
+		defer stop()
+		name := orders[0].Resource.String()
+		first, leave := h.handover.wait(name, waitingSince(time.Now(), "first"))
+		defer leave()
+		next, leaveToo := h.handover.wait(name, waitingSince(time.Now().Add(1), "next"))
+		defer leaveToo()
+		h.met(orders[0].Resource, ownerOf("one"), time.Now())
+		expectWake(t, first, lookMin)
+		expectWake(t, next, 0)
+		expectBlocker(t, h, orders, "")
+		if h.watches(name, waitingSince(time.Now(), "first"), orders) {
+			t.Error("a firing may rest although the looks fail")
+		}
+	})
+}
+
+// A replica learns from its own run when it releases a lock, so it looks at the lock rarely.
+func TestLooksAtHeldLocksOfOwnRunsAreRare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, orders := newTestHeldLocks(t)
+		ctx, stop := context.WithCancel(t.Context())
+		go h.run(ctx)
+		defer synctest.Wait()
+		defer stop()
+		if _, err := h.locker.TryAcquire(ctx, ownerOf("one"), orders); err != nil {
+			t.Fatal(err)
+		}
+		name := orders[0].Resource.String()
+		_, leave := h.handover.wait(name, waitingSince(time.Now(), "waiting"))
+		defer leave()
+		expectInterval := func(want time.Duration) {
+			t.Helper()
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if got := h.known[name].next.Sub(h.known[name].readAt); got != want {
+				t.Errorf("the next look comes after %s, want %s", got, want)
+			}
+		}
+		h.met(orders[0].Resource, ownerOf("one"), time.Now())
+		expectInterval(lookMin)
+		h.granted(orders, ownerOf("one"), time.Now())
+		expectInterval(h.intervals.locks)
+		time.Sleep(h.intervals.locks)
+		synctest.Wait() // for a look
+		expectInterval(h.intervals.locks)
+		h.met(orders[0].Resource, ownerOf("two"), time.Now().Add(1))
+		expectInterval(lookMin)
 	})
 }

@@ -95,8 +95,8 @@ func (l advisoryLocks) tryAll(ctx context.Context, f *firing,
 // takeLate takes the advisory locks of an attempt that the store has started without them, because
 // an earlier run of its job had them when it asked. Without them, other firings would ask the store
 // again and again while the run lasts. While another firing has a lock, takeLate tries again. ctx
-// is that of the attempt. If its claim is lost, takeLate releases the locks at once. The caller must
-// call end, which releases them otherwise.
+// is that of the attempt. If its claim is lost, takeLate releases the locks at once. The caller
+// must call end, which releases them otherwise.
 func (l advisoryLocks) takeLate(ctx context.Context, f *firing) (end func()) {
 	tries, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -47,7 +48,7 @@ func (b *refusal) names(resource string) bool {
 
 // group reports whether the blocker is the limit of the job's group.
 func (b *refusal) group() bool {
-	if b.blocker == nil {
+	if b.blocker == nil || !strings.HasPrefix(b.blocker.Resource, string(locking.KindGroup)) {
 		return false
 	}
 	resource, err := locking.ParseDisplay(b.blocker.Resource)

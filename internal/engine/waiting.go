@@ -20,12 +20,15 @@ type waiter struct {
 	intervals    *pollIntervals
 	notes        *notes
 	handover     *handover
+	held         *heldLocks
 }
 
-// waitFor waits for the blocker until the next try, or until the resource is free. It records the
-// firing as waiting once the wait is longer than noteAfter. It reports whether the firing goes on.
-// The firing has no worker then.
-func (w waiter) waitFor(stop context.Context, f *firing, b *refusal, delay time.Duration) bool {
+// waitFor waits for the blocker until the next try, or until the resource is free. While this
+// replica looks at the lock of the resource, the firing rests: tries would find nothing new, so
+// they are only counted. waitFor records the firing as waiting once the wait is longer than
+// noteAfter. It reports whether the firing goes on. The firing has no worker then.
+func (w waiter) waitFor(stop context.Context, f *firing, policy *waitPolicy, b *refusal,
+	delay time.Duration) bool {
 	start := f.spans.now()
 	var wake <-chan struct{}
 	if b.blocker != nil {
@@ -37,6 +40,10 @@ func (w waiter) waitFor(stop context.Context, f *firing, b *refusal, delay time.
 				f.woken = b.blocker.Resource
 			}
 		}()
+		if !b.granted && w.held.watches(b.blocker.Resource, f.position(), f.entry.requests) {
+			delay = policy.rest(b, w.clock.now())
+			defer func() { policy.catchUp(b, w.clock.now()) }()
+		}
 	}
 	waited := w.clock.now().Sub(f.since)
 	if waited+delay > noteAfter && (f.noted == nil || b.blocker == nil || *f.noted != *b.blocker) {

@@ -12,17 +12,18 @@ import (
 // turn, behind its own job or in its group, it has no limit.
 type waitPolicy struct {
 	firing   *firing
-	tries    *retry.Series // for locks
-	turn     bool          // the last refusal made it wait for its turn
-	extended bool          // its tries are over, and the job's misfire policy extends the wait
+	tries    retry.Series // for locks
+	turn     bool         // the last refusal made it wait for its turn
+	extended bool         // its tries are over, and the job's misfire policy extends the wait
 	// by cluster time: when the job's next scheduled time takes its place; zero: never
 	until   time.Time
 	planned time.Time // the next try; earlier questions do not count as tries
+	rested  time.Time // the end of its rest; see rest
 }
 
 // newWaitPolicy returns the state of a new wait: each attempt has its own tries and limit.
-func newWaitPolicy(f *firing) *waitPolicy {
-	return &waitPolicy{firing: f, tries: f.entry.Wait.Start(time.Now()), until: f.deadline()}
+func newWaitPolicy(f *firing, now time.Time) *waitPolicy {
+	return &waitPolicy{firing: f, tries: *f.entry.Wait.Start(now), until: f.deadline()}
 }
 
 // manual reports whether the firing was triggered by hand or added by a backfill. It waits until
@@ -48,6 +49,9 @@ func (p pending) hasNoNextTime() bool {
 // blocker may end at any time, and others may pass when the reservation has ended.
 const asksWithin = 4
 
+// restMost is how long a firing rests at most. It is longer only if its policy has no try before.
+const restMost = noteAfter
+
 // next returns the delay until the firing asks again, or the reason for which it stops waiting.
 // cluster is the cluster time.
 func (w *waitPolicy) next(b *refusal, cluster time.Time) (time.Duration, jobs.Reason) {
@@ -55,7 +59,7 @@ func (w *waitPolicy) next(b *refusal, cluster time.Time) (time.Duration, jobs.Re
 	delay := w.planned.Sub(now)
 	if delay <= 0 || b.final(w.firing) != "" {
 		var end jobs.Reason
-		if delay, end = w.nextTry(b, cluster); end != "" {
+		if delay, end = w.nextTry(b, now, cluster); end != "" {
 			return 0, end
 		}
 		w.planned = now.Add(delay)
@@ -66,11 +70,43 @@ func (w *waitPolicy) next(b *refusal, cluster time.Time) (time.Duration, jobs.Re
 	return delay, ""
 }
 
+// rest returns the delay until a try that may find something new although the refusal stays the
+// same: the wait ends or changes then, or it has lasted so long that the firing is recorded as
+// waiting. Otherwise the rest lasts for restMost at most. catchUp counts the tries until then. The
+// caller must have called next.
+func (w *waitPolicy) rest(b *refusal, cluster time.Time) time.Duration {
+	now, ahead, most := time.Now(), *w, restMost
+	if left := noteAfter - cluster.Sub(w.firing.since); left > 0 {
+		most = left
+	}
+	for w.rested = w.planned; ; {
+		delay, end := ahead.nextTry(b, w.rested, cluster.Add(w.rested.Sub(now)))
+		if next := w.rested.Add(delay); end != "" || ahead.turn != w.turn ||
+			ahead.extended != w.extended || delay < time.Millisecond || next.Sub(now) > most {
+			return w.rested.Sub(now)
+		}
+		w.rested = w.rested.Add(delay)
+	}
+}
+
+// catchUp counts the tries that the policy planned for the rest until now. b is the refusal for
+// which the firing rested.
+func (w *waitPolicy) catchUp(b *refusal, cluster time.Time) {
+	now := time.Now()
+	for w.planned.Before(w.rested) && !w.planned.After(now) {
+		delay, end := w.nextTry(b, w.planned, cluster.Add(w.planned.Sub(now)))
+		if end != "" {
+			return // the clock was set meanwhile
+		}
+		w.planned = w.planned.Add(delay)
+	}
+}
+
 // nextTry returns the delay until the next try, or the reason for which the firing stops waiting.
-// now is the cluster time.
-func (w *waitPolicy) nextTry(b *refusal, now time.Time) (delay time.Duration, end jobs.Reason) {
+// at is the time of the last try, by this machine's clock, and now is the same by cluster time.
+func (w *waitPolicy) nextTry(b *refusal, at, now time.Time) (delay time.Duration, end jobs.Reason) {
 	f := w.firing
-	delay, more := w.tries.Next(time.Now())
+	delay, more := w.tries.Next(at)
 	switch {
 	case b.final(f) != "":
 		return 0, b.final(f)
@@ -84,11 +120,11 @@ func (w *waitPolicy) nextTry(b *refusal, now time.Time) (delay time.Duration, en
 			delay = noteAfter
 		}
 	case w.turn: // its turn came, and now a lock blocks it
-		*w = *newWaitPolicy(f)
+		*w = *newWaitPolicy(f, at)
 		if !w.until.IsZero() {
 			w.until = f.entry.nextStart(now)
 		}
-		delay, more = w.tries.Next(time.Now())
+		delay, more = w.tries.Next(at)
 		if !more && !w.extends(b, now) {
 			return 0, b.reason
 		}
