@@ -20,8 +20,7 @@ func TestPlansLookUpByKey(t *testing.T) {
 	statements := []struct{ name, settings, sql string }{
 		{"holdSession", beginByHash, holdSession}, {"addFences", beginByHash, addFences},
 		{"insertRuns", beginByHash, insertRuns},
-		{"lockFencesAlone", beginByHash, lockFencesAlone},
-		{"lockFencesShare", beginByHash, lockFencesShare},
+		{"lockFences", beginByHash, lockFences},
 		{"insertStarts", beginByHash, insertStarts},
 		{"lockWaitingRuns", beginByHash, lockWaitingRuns},
 		{"startNew", beginByHash, startNew}, {"startNewBeside", beginByHash, startNewBeside},

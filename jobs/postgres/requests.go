@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/locking"
@@ -89,26 +90,34 @@ func fenceGroups(requests []locking.Request) []fenceGroup {
 	return groups
 }
 
-// fewFences is up to how many names a transaction looks for missing fences.
+// fewFences is up to how many names a transaction of locks looks for missing fences.
 const fewFences = 32
 
-// queueAddFences adds the missing fences of the names in the requests. With many names it does so
-// only if the store has lately missed a fence: looking for each of them costs more than the rare
-// retry of a transaction that misses one (see sendAgain).
+// queueAddFences adds the missing fences of the names in the requests of locks. With many names it
+// does so only if the store has lately missed a fence: looking for each of them costs more than the
+// rare retry of a transaction that misses one (see sendAgain). A start always does so: the
+// registration of its job has added the fences.
 func (s *Store) queueAddFences(b *pgx.Batch, requests []locking.Request) {
 	if names := fenceNames(requests); len(names) <= fewFences || s.missedFence.lately() {
 		b.Queue(addFences, names)
 	}
 }
 
-// queueFences locks the fences of the requests in one sorted pass.
-func queueFences(b *pgx.Batch, requests []locking.Request) {
-	for _, group := range fenceGroups(requests) {
-		if group.share {
-			b.Queue(lockFencesShare, group.names)
-		} else {
-			b.Queue(lockFencesAlone, group.names)
+// queueFences locks the session, and the fences of the requests in one sorted pass. Most batches
+// have three groups: the names of their jobs, the schemas of their tables, and the tables. These
+// need one statement.
+func queueFences(b *pgx.Batch, session uuid.UUID, requests []locking.Request) {
+	groups := fenceGroups(requests)
+	next := func(share bool) []string {
+		if len(groups) == 0 || groups[0].share != share {
+			return []string{}
 		}
+		names := groups[0].names
+		groups = groups[1:]
+		return names
+	}
+	for first := true; first || len(groups) > 0; first = false {
+		b.Queue(lockFences, session, next(false), next(true), next(false))
 	}
 }
 

@@ -82,11 +82,22 @@ UPDATE holdfast.runs r SET reason = 'paused', detail = j.paused, blocker = NULL
 FROM judged j WHERE r.id = j.run AND r.id = ANY(ARRAY(SELECT run FROM judged
     WHERE paused IS NOT NULL AND reason <> 'paused')) AND r.state = 'waiting'`
 
-	// It fails if a fence was deleted after addFences found it.
-	lockFencesAlone = `SELECT 2147483647 + (cardinality($1::text[]) - count(*))::int
-FROM (SELECT FROM holdfast.fences WHERE resource = ANY($1) ORDER BY resource FOR NO KEY UPDATE) f`
-	lockFencesShare = `SELECT 2147483647 + (cardinality($1::text[]) - count(*))::int
-FROM (SELECT FROM holdfast.fences WHERE resource = ANY($1) ORDER BY resource FOR SHARE) f`
+	// lockFences locks the session as holdSession does, and then three groups of fences, one after
+	// the other. It fails if a fence is missing.
+	lockFences = `
+SELECT 2147483647 + (cardinality($2::text[]) + cardinality($3::text[]) + cardinality($4::text[])
+    - count(fence))::int
+FROM (
+    SELECT NULL::int AS fence FROM (` + holdSession + `) s
+  UNION ALL
+    SELECT 1 FROM (SELECT FROM holdfast.fences WHERE resource = ANY($2)
+        ORDER BY resource FOR NO KEY UPDATE) f
+  UNION ALL
+    SELECT 1 FROM (SELECT FROM holdfast.fences WHERE resource = ANY($3)
+        ORDER BY resource FOR SHARE) f
+  UNION ALL
+    SELECT 1 FROM (SELECT FROM holdfast.fences WHERE resource = ANY($4)
+        ORDER BY resource FOR NO KEY UPDATE) f) locked`
 
 	// admit decides, by the rule of conflicts, on runs of which no two want related resources. If
 	// the session has expired since insertRuns, the inserted runs are left for other replicas to
@@ -222,12 +233,17 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID,
 	start := func(insert string) error {
 		return s.sendAgain(ctx, func(b *pgx.Batch) {
 			wanted := slices.Concat(wantedBy(slices.Concat(fresh, others))...)
-			b.Queue(holdSession, session)
-			s.queueAddFences(b, wanted)
+			add := s.missedFence.lately()
+			if add || len(others) > 0 { // otherwise lockFences is the first to lock
+				b.Queue(holdSession, session)
+			}
+			if add {
+				b.Queue(addFences, fenceNames(wanted))
+			}
 			if len(others) > 0 {
 				b.Queue(lockWaitingRuns, append([]any{session}, waitColumns(others)...)...)
 			}
-			queueFences(b, wanted)
+			queueFences(b, session, wanted)
 			if len(fresh) > 0 {
 				b.Queue(insert, append([]any{session}, newColumns(fresh)...)...).
 					Query(asked.readNew)

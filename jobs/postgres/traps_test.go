@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -330,26 +331,61 @@ func TestFinishWritesNoRunBeforeItHasAllClaims(t *testing.T) {
 	})
 }
 
-// A large batch does not look for each fence whether it exists. If one is missing, the batch begins
-// again and adds it, and the next batches look first.
-func TestLargeBatchAddsTheFencesThatItMisses(t *testing.T) {
-	s := newHarness(t)
-	session := s.session(s.a, "a")
-	counter := &turns{}
-	traced := openTraced(t, s.url, 1, counter)
-	for i, batches := range []int{2, 1} {
-		var requests []storage.StartRequest
-		var want []storage.StartOutcome
-		for n := range fewFences {
-			requests = append(requests, request(t, fmt.Sprintf("job-%d-%d", i, n),
-				fmt.Sprintf("t_%d_%d", i, n)))
-			want = append(want, storage.StartGranted)
-		}
-		counter.batches = 0
-		s.expect(s.start(traced, session, requests...), want...)
-		if counter.batches != batches {
-			t.Errorf("start %d of new names: %d batches, want %d", i+1, counter.batches, batches)
-		}
+// A start does not look for each fence whether it exists. If one is missing, the start begins again
+// and adds it, and the next starts look first.
+func TestStartAddsTheFencesThatItMisses(t *testing.T) {
+	for _, size := range []int{1, fewFences} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			s := newHarness(t)
+			session := s.session(s.a, "a")
+			counter := &turns{}
+			traced := openTraced(t, s.url, 1, counter)
+			for i, batches := range []int{2, 1} {
+				var requests []storage.StartRequest
+				var want []storage.StartOutcome
+				for n := range size {
+					requests = append(requests, request(t, fmt.Sprintf("job-%d-%d", i, n),
+						fmt.Sprintf("t_%d_%d", i, n)))
+					want = append(want, storage.StartGranted)
+				}
+				counter.batches = 0
+				s.expect(s.start(traced, session, requests...), want...)
+				if counter.batches != batches {
+					t.Errorf("start %d of new names: %d batches, want %d", i+1, counter.batches,
+						batches)
+				}
+			}
+		})
+	}
+}
+
+// A start with two schemas locks its fences in byte order, in two statements: it holds all fences
+// before the one for which it waits, and none after it.
+func TestStartLocksTheFencesOfSchemasInOrder(t *testing.T) {
+	names := []string{"table:a", "table:a/t", "table:b", "table:b/t"}
+	for i, held := range names {
+		t.Run(held, func(t *testing.T) {
+			s := newHarness(t)
+			s.fences(names...)
+			session := s.session(s.a, "a")
+			tx := s.inTransaction(t, "SELECT FROM holdfast.fences WHERE resource = $1 FOR UPDATE",
+				held)
+			done := s.start(s.a, session, request(t, "job", "b.t", "a.t"))
+			awaitWaiting(s, "a", done)
+			free := query[[]string](s, "SELECT coalesce(array_agg(resource), '{}') FROM (SELECT "+
+				"resource FROM holdfast.fences ORDER BY resource FOR UPDATE SKIP LOCKED) f")
+			if !slices.Equal(free, names[i+1:]) {
+				t.Errorf("the fences %v are free, want %v", free, names[i+1:])
+			}
+			if free := query[int](s, "SELECT count(*) FROM (SELECT FROM holdfast.sessions "+
+				"FOR UPDATE SKIP LOCKED) s"); free != 0 {
+				t.Error("the start has locked fences before its session")
+			}
+			if err := tx.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s.expect(done, storage.StartGranted)
+		})
 	}
 }
 
