@@ -34,46 +34,45 @@ WITH alive AS MATERIALIZED (
     SELECT s.id, s.replica FROM holdfast.sessions s WHERE s.id = $1 AND s.ended_at IS NULL
         AND s.expires_at > clock_timestamp() AND NOT s.draining
 ), ` + currentPauses + `, mine AS MATERIALIZED (
-    SELECT q.*, (SELECT r.id <> q.run FROM holdfast.runs r
+    SELECT q.*, a.id AS session, a.replica, (SELECT r.id <> q.run FROM holdfast.runs r
         WHERE r.job = q.job COLLATE "C" AND r.scheduled_at = q.scheduled_at
             AND r.recovery = q.recovery AND r.key = '') AS taken
-    FROM unnest($3::uuid[], $2::text[], $4::timestamptz[], $10::int[], $11::bigint[])
+    FROM unnest($3::uuid[], $2::text[], $4::timestamptz[], $5::int[], $17::bigint[])
         WITH ORDINALITY AS q (run, job, scheduled_at, recovery, version, place)
-    WHERE EXISTS (SELECT FROM alive) AND NOT EXISTS (
+    CROSS JOIN alive a
+    WHERE NOT EXISTS (
         SELECT FROM active_pauses p WHERE p.kind = 'all' OR p.kind = 'job' AND p.name = q.job
             OR p.kind = 'group' AND p.name = (` + activeGroup + `))
         AND (SELECT q.version > 0 AND j.version <> q.version FROM holdfast.jobs j
             WHERE j.name = q.job COLLATE "C") IS NOT TRUE
 ), refusing AS (
-    SELECT n.name, n.mode, n.own
-    FROM unnest($12::text[], $13::text[], $14::bool[], $15::int[], $16::bool[]) AS n (name, mode,
-        own, most, deep)
-    LEFT JOIN (SELECT f.resource, f.floor FROM holdfast.fences f
-        WHERE f.resource = ANY($12)) f ON f.resource = n.name COLLATE "C"
+    SELECT n.place
+    FROM unnest($8::text[], $9::text[], $10::int[], $11::bool[]) WITH ORDINALITY AS n (name, mode,
+        most, deep, place)
     WHERE (SELECT count(*) >= n.most OR bool_or(g.mode <> n.mode) FROM (
             SELECT g.mode FROM holdfast.grants g WHERE g.resource = n.name COLLATE "C"
-                AND g.token >= coalesce(f.floor, 0)
+                AND g.token >= coalesce((SELECT f.floor FROM holdfast.fences f
+                    WHERE f.resource = n.name COLLATE "C"), 0)
                 AND NOT (n.mode = 'shared' AND g.mode = 'shared')
             LIMIT n.most) g)
-        OR EXISTS (SELECT FROM holdfast.wants w WHERE w.resource = ANY($12) AND w.since <= $17)
+        OR EXISTS (SELECT FROM holdfast.wants w WHERE w.resource = ANY($8) AND w.since <= $16)
             AND EXISTS (SELECT FROM holdfast.wants w WHERE w.resource = n.name COLLATE "C"
-                AND w.since <= $17 AND NOT (n.mode = 'shared' AND w.mode = 'shared'))
+                AND w.since <= $16 AND NOT (n.mode = 'shared' AND w.mode = 'shared'))
         OR n.deep AND (
             EXISTS (SELECT FROM holdfast.grants g WHERE g.resource > n.name COLLATE "C" || '/'
                 AND g.resource < n.name COLLATE "C" || '0'
                 AND NOT (n.mode = 'shared' AND g.mode = 'shared'))
             OR EXISTS (SELECT FROM holdfast.wants w WHERE w.resource > n.name COLLATE "C" || '/'
-                AND w.resource < n.name COLLATE "C" || '0' AND w.since <= $17
+                AND w.resource < n.name COLLATE "C" || '0' AND w.since <= $16
                 AND NOT (n.mode = 'shared' AND w.mode = 'shared')))
 ), refused AS (
-    SELECT p.run FROM unnest($5::uuid[], $6::text[], $7::text[], $9::bool[]) AS p (run, name, mode,
-        own) JOIN refusing USING (name, mode, own)
+    SELECT p.run FROM unnest($6::uuid[], $7::int[]) AS p (run, place) JOIN refusing USING (place)
 ), started AS (
     INSERT INTO holdfast.runs (id, job, scheduled_at, recovery, attempt, state, session, replica,
         token, created_at, started_at)
-    SELECT m.run, m.job, m.scheduled_at, m.recovery, 1, 'running', a.id, a.replica,
+    SELECT m.run, m.job, m.scheduled_at, m.recovery, 1, 'running', m.session, m.replica,
         nextval('holdfast.tokens'), clock_timestamp(), clock_timestamp()
-    FROM mine m CROSS JOIN alive a
+    FROM mine m
     WHERE m.taken IS NULL AND m.run NOT IN (SELECT run FROM refused)
     ORDER BY m.job COLLATE "C", m.scheduled_at, m.recovery, m.place`
 
@@ -85,9 +84,8 @@ WITH alive AS MATERIALIZED (
 ), new_grants AS (
     INSERT INTO holdfast.grants (resource, token, mode, slots)
     SELECT p.name, s.token, p.mode, p.slots
-    FROM unnest($5::uuid[], $6::text[], $7::text[], $8::int[], $9::bool[]) AS p (run, name, mode,
-        slots, own)
-    JOIN started s USING (run) WHERE p.own
+    FROM unnest($12::uuid[], $13::text[], $14::text[], $15::int[]) AS p (run, name, mode, slots)
+    JOIN started s USING (run)
 )
 SELECT run, token FROM started UNION ALL SELECT run, NULL FROM mine WHERE taken`
 )
@@ -136,10 +134,14 @@ func splitNew(requests []storage.StartRequest) (fresh, others []storage.StartReq
 	return fresh, others
 }
 
+// newColumns returns the columns of startNew.
 func newColumns(requests []storage.StartRequest) []any {
 	n := len(requests)
 	ids, names, scheduledTimes := make([]rawID, n), make([]string, n), make([]time.Time, n)
 	recoveries, versions := make([]int, n), make([]int64, n)
+	var owners []rawID
+	var resources, modes []string
+	var slots []int
 	var latest time.Time
 	for i, r := range requests {
 		ids[i], names[i], scheduledTimes[i] = r.Run, r.Firing.Job, r.Firing.ScheduledAt
@@ -147,44 +149,51 @@ func newColumns(requests []storage.StartRequest) []any {
 		if r.WaitSince.After(latest) {
 			latest = r.WaitSince
 		}
+		for _, want := range r.Requests {
+			owners, resources = append(owners, r.Run), append(resources, want.Resource.Key())
+			modes, slots = append(modes, string(want.Mode)), append(slots, want.Slots)
+		}
 	}
-	wanted := wantedBy(requests)
-	columns := append([]any{names, ids, scheduledTimes}, probeColumns(ids, wanted)[:5]...)
-	columns = append(columns, recoveries, versions)
-	return append(append(columns, lookUpColumns(wanted)...), latest)
+	columns := append([]any{names, ids, scheduledTimes, recoveries}, lookUpColumns(requests)...)
+	return append(columns, owners, resources, modes, slots, latest, versions)
 }
 
-// lookUpColumns returns the columns of the names to look up for the requests, each of them once.
-// The last two are the number of grants with which a name is full, and whether there may be names
-// beneath it.
-func lookUpColumns(wanted [][]locking.Request) []any {
+// lookUpColumns returns the columns of the names to look up for the requests: first which run looks
+// up which name, by the place of the name from 1, and then the names, each of them once. The last
+// two are the number of grants with which a name is full, and whether there may be names beneath
+// it.
+func lookUpColumns(requests []storage.StartRequest) []any {
 	type lookUp struct {
 		name string
 		mode locking.Mode
 		own  bool
 	}
+	var runs []rawID
+	var uses []int
 	var names, modes []string
 	var most []int
-	var own, deep []bool
+	var deep []bool
 	places := map[lookUp]int{}
-	for _, requests := range wanted {
-		for _, p := range probes(requests) {
+	for _, r := range requests {
+		for _, p := range probes(r.Requests) {
 			full := 1
 			if p.own && p.request.Mode == locking.Slotted {
 				full = p.request.Slots
 			}
 			key := lookUp{p.name, p.request.Mode, p.own}
-			if i, known := places[key]; known {
-				most[i] = min(most[i], full)
-				continue
+			place, known := places[key]
+			if known {
+				most[place-1] = min(most[place-1], full)
+			} else {
+				names, modes = append(names, p.name), append(modes, string(p.request.Mode))
+				most, deep = append(most, full), append(deep, p.deep)
+				place = len(names)
+				places[key] = place
 			}
-			places[key] = len(names)
-			names, modes, own = append(names, p.name), append(modes, string(p.request.Mode)),
-				append(own, p.own)
-			most, deep = append(most, full), append(deep, p.deep)
+			runs, uses = append(runs, r.Run), append(uses, place)
 		}
 	}
-	return []any{names, modes, own, most, deep}
+	return []any{runs, uses, names, modes, most, deep}
 }
 
 func (a resultsByRun) readNew(rows pgx.Rows) error {
