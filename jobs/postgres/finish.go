@@ -18,40 +18,49 @@ import (
 const (
 	lockClaims = `SELECT FROM holdfast.claims WHERE token = ANY($1) ORDER BY token FOR UPDATE`
 
-	// finishRuns ends runs, or only their attempts, whose claims exist. It returns the ended ones.
+	// finishRuns ends runs whose claims exist, and returns them. None of them has an output or a
+	// result, and none of them waits for another attempt. Most batches need no more.
 	//
 	// Its arguments are sorted by token. So it deletes the claims in this order, whether the plan
 	// looks for the claim of each argument or for the argument of each claim. It writes no run
 	// before it has deleted all claims.
-	finishRuns = `
-WITH ended AS (
-    SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[],
-        $7::text[], $8::text[])
-        AS e (token, run, state, reason, detail, error, output, result)
-), gone AS (
-    DELETE FROM holdfast.claims c USING ended e
-        WHERE c.token = ANY($1) AND c.token = e.token AND (c.run = e.run) IS TRUE
-            RETURNING c.token, c.run, c.session
-), freed AS (
-    DELETE FROM holdfast.grants g WHERE g.token = ANY(ARRAY(SELECT token FROM gone))
+	finishRuns = finishFrom + `unnest($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::text[],
+        $6::text[]) AS e (token, run, state, reason, detail, error)` + finishGone + `
+    RETURNING c.token, c.run, e.state, e.reason, e.detail, e.error
+)` + finishChanged + `batched = true, finished_at = clock_timestamp()` + finishTo
+
+	// finishAttempts is finishRuns for all requests: also for runs that have an output or a result,
+	// and for runs that wait for another attempt.
+	finishAttempts = finishFrom + `unnest($1::bigint[], $2::uuid[], $3::text[], $4::text[],
+        $5::text[], $6::text[], $7::text[], $8::text[])
+        AS e (token, run, state, reason, detail, error, output, result)` + finishGone + `
+    RETURNING c.token, c.run, c.session, e.state, e.reason, e.detail, e.error, e.output, e.result
 ), saved_outputs AS (
     INSERT INTO holdfast.outputs AS o (run, output, result)
-    SELECT e.run, e.output, e.result FROM ended e
-        JOIN gone USING (token) WHERE e.output <> '' OR e.result IS NOT NULL
+    SELECT run, output, result FROM gone WHERE output <> '' OR result IS NOT NULL
     ON CONFLICT (run) DO UPDATE SET ` + retainOutput + `
 ), new_waits AS (
     INSERT INTO holdfast.waits (run, session, since)
-    SELECT gone.run, gone.session, clock_timestamp() FROM ended e
-        JOIN gone USING (token) WHERE e.state = 'waiting'
+    SELECT run, session, clock_timestamp() FROM gone WHERE state = 'waiting'
     ON CONFLICT (run) DO NOTHING
-), changed AS (
-    UPDATE holdfast.runs r SET state = e.state, reason = e.reason, detail = e.detail,
-        error = e.error, batched = e.state <> 'waiting',
+)` + finishChanged + `batched = e.state <> 'waiting',
         attempt = r.attempt + CASE WHEN e.state = 'waiting' THEN 1 ELSE 0 END,
         finished_at = CASE WHEN e.state <> 'waiting' THEN clock_timestamp() END,
         retry_waits = CASE WHEN e.state = 'waiting' THEN r.retry_waits || clock_timestamp()
-            ELSE r.retry_waits END
-    FROM ended e JOIN gone USING (token)
+            ELSE r.retry_waits END` + finishTo
+
+	finishFrom = `
+WITH gone AS (
+    DELETE FROM holdfast.claims c USING `
+	finishGone = `
+    WHERE c.token = ANY($1) AND c.token = e.token AND (c.run = e.run) IS TRUE`
+	finishChanged = `, freed AS (
+    DELETE FROM holdfast.grants g WHERE g.token = ANY(ARRAY(SELECT token FROM gone))
+), changed AS (
+    UPDATE holdfast.runs r SET state = e.state, reason = e.reason, detail = e.detail,
+        error = e.error, `
+	finishTo = `
+    FROM gone e
     WHERE r.id = ANY(ARRAY(SELECT run FROM gone)) AND r.id = e.run AND r.state = 'running'
     RETURNING r.id, r.job, r.state, r.token, r.created_at, r.scheduled_at, r.started_at, r.backfill
 )` + noteEnded + `
@@ -61,9 +70,9 @@ SELECT id, state, token FROM changed`
 	// changed. The statement sets runs.batched, so that they do not.
 	noteEnded = `, added_deliveries AS (
     INSERT INTO holdfast.deliveries (id, webhook, run, state, created_at, next_at)
-    SELECT gen_random_uuid(), s.webhook, c.id, c.state, t, t
-    FROM clock_timestamp() t, changed c CROSS JOIN LATERAL (
-        SELECT s.webhook FROM holdfast.subscriptions s
+    SELECT gen_random_uuid(), s.webhook, c.id, c.state, s.t, s.t
+    FROM changed c CROSS JOIN LATERAL (
+        SELECT s.webhook, clock_timestamp() AS t FROM holdfast.subscriptions s
         WHERE s.job = c.job AND s.state = c.state COLLATE "C" AND s.version = (
             SELECT abs(j.version) FROM holdfast.jobs j WHERE j.name = c.job) OFFSET 0) s
     WHERE c.state NOT IN ('waiting', 'running') AND EXISTS (
@@ -173,13 +182,14 @@ func (s *Store) endAbandoned(ctx context.Context, requests []storage.FinishReque
 // queueFinish adds the statements of a finish to a batch that begins with beginByHash.
 func queueFinish(b *pgx.Batch, requests []storage.FinishRequest, done []bool) {
 	queueSaved(b, requests)
-	b.Queue(finishRuns, finishColumns(requests)...).Query(readEnded(requests, done))
+	statement, columns := finishOf(requests)
+	b.Queue(statement, columns...).Query(readEnded(requests, done))
 	queueRunAttempts(b, requests)
 	queueRecovery(b, requests)
 }
 
-// finishColumns returns the columns of finishRuns.
-func finishColumns(requests []storage.FinishRequest) []any {
+// finishOf returns finishRuns, or finishAttempts if a request needs it, with the columns.
+func finishOf(requests []storage.FinishRequest) (statement string, columns []any) {
 	requests = slices.SortedFunc(slices.Values(requests),
 		func(a, b storage.FinishRequest) int { return cmp.Compare(a.Token, b.Token) })
 	n := len(requests)
@@ -187,6 +197,7 @@ func finishColumns(requests []storage.FinishRequest) []any {
 	reasons, details, texts, outputs := make([]string, n), make([]string, n), make([]string, n),
 		make([]string, n)
 	results := make([]*string, n)
+	statement = finishRuns
 	for i, r := range requests {
 		tokens[i], runs[i], states[i], reasons[i] = r.Token, r.Run, string(r.State),
 			string(r.Reason)
@@ -195,6 +206,13 @@ func finishColumns(requests []storage.FinishRequest) []any {
 			outputs[i] = output.PlainText(r.Output)
 		}
 		results[i] = textOrNull(r.Result)
+		if r.State == jobs.Waiting || outputs[i] != "" || results[i] != nil {
+			statement = finishAttempts
+		}
 	}
-	return []any{tokens, runs, states, reasons, details, texts, outputs, results}
+	columns = []any{tokens, runs, states, reasons, details, texts}
+	if statement == finishAttempts {
+		columns = append(columns, outputs, results)
+	}
+	return statement, columns
 }

@@ -29,6 +29,7 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"recordNew", beginByHash, recordNew},
 		{"applyNotes", beginByHash, applyNotes}, {"noteOutcomes", beginByHash, noteOutcomes},
 		{"lockClaims", beginByHash, lockClaims}, {"finishRuns", beginByHash, finishRuns},
+		{"finishAttempts", beginByHash, finishAttempts},
 		{"finishOutcomes", beginByHash, finishOutcomes},
 		{"addRunAttempts", beginByHash, addRunAttempts},
 		{"listRunAttempts", beginPipeline, listRunAttempts},

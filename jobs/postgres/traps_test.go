@@ -264,15 +264,26 @@ func eachJoin(t *testing.T, test func(t *testing.T, s *harness)) {
 	}
 }
 
+// eachFinish calls test for each join, without an output and with one, because they are finished by
+// different statements.
+func eachFinish(t *testing.T, test func(t *testing.T, s *harness, output string)) {
+	for name, output := range map[string]string{"no output": "", "an output": "text"} {
+		t.Run(name, func(t *testing.T) {
+			eachJoin(t, func(t *testing.T, s *harness) { test(t, s, output) })
+		})
+	}
+}
+
 // With the costs of tables in memory and the statistics of few claims, a finish reads its arguments
 // in their order, and looks for the claim of each. So it deletes the claims in this order.
 func TestFinishesInOppositeOrdersDoNotDeadlock(t *testing.T) {
-	eachJoin(t, func(t *testing.T, s *harness) {
+	eachFinish(t, func(t *testing.T, s *harness, output string) {
 		session := s.session(s.a, "a")
 		one := s.granted(s.a, session, request(t, "one", "orders"))
 		two := s.granted(s.a, session, request(t, "two", "sales"))
 		s.exec("ANALYZE holdfast.claims")
-		first := storage.FinishRequest{Run: one.ID, Token: one.Token, State: jobs.Succeeded}
+		first := storage.FinishRequest{Run: one.ID, Token: one.Token, State: jobs.Succeeded,
+			Output: output}
 		second := storage.FinishRequest{Run: two.ID, Token: two.Token, State: jobs.Succeeded}
 		resume := s.pause("a", "holdfast.claims", "DELETE", "true")
 		done, other := make(chan error, 1), make(chan error, 1)
@@ -296,7 +307,7 @@ func TestFinishesInOppositeOrdersDoNotDeadlock(t *testing.T) {
 // A finish deletes all its claims before it writes a run. Otherwise it would hold a run while it
 // waits for the claim of another one.
 func TestFinishWritesNoRunBeforeItHasAllClaims(t *testing.T) {
-	eachJoin(t, func(t *testing.T, s *harness) {
+	eachFinish(t, func(t *testing.T, s *harness, output string) {
 		session := s.session(s.a, "a")
 		one := s.granted(s.a, session, request(t, "one", "orders"))
 		two := s.granted(s.a, session, request(t, "two", "sales"))
@@ -305,7 +316,7 @@ func TestFinishWritesNoRunBeforeItHasAllClaims(t *testing.T) {
 		done := make(chan error, 1)
 		go func() {
 			_, err := s.a.Finish(t.Context(), []storage.FinishRequest{
-				{Run: two.ID, Token: two.Token, State: jobs.Succeeded},
+				{Run: two.ID, Token: two.Token, State: jobs.Succeeded, Output: output},
 				{Run: one.ID, Token: one.Token, State: jobs.Succeeded},
 			})
 			done <- err
