@@ -18,11 +18,12 @@ import (
 const (
 	// recordNew inserts new firings as ended runs: one row each, which is never updated. It leaves
 	// out a firing that another run has, that this run has already, or whose job has another active
-	// definition. It returns the ids of the inserted runs.
+	// definition. It returns the ids of the inserted runs. Before it inserts a run, it locks the
+	// session as holdSession does.
 	recordNew = `
 WITH alive AS MATERIALIZED (
     SELECT s.id, s.replica, clock_timestamp() AS now FROM holdfast.sessions s
-    WHERE s.id = $1 AND s.ended_at IS NULL AND s.expires_at > clock_timestamp()
+    WHERE s.id = $1 AND s.ended_at IS NULL AND s.expires_at > clock_timestamp() FOR KEY SHARE
 ), changed AS (
     INSERT INTO holdfast.runs (id, job, scheduled_at, recovery, state, batched, session, replica,
         created_at, finished_at, reason, detail, error, blocker, blocked_at)
@@ -160,7 +161,6 @@ func (s *Store) recordNew(ctx context.Context, session uuid.UUID, notes []storag
 		place[notes[i].Run] = i
 	}
 	err = s.pipelineByHash(ctx, "note", func(b *pgx.Batch) {
-		b.Queue(holdSession, session)
 		b.Queue(recordNew, append([]any{session}, columns...)...).Query(func(rows pgx.Rows) error {
 			var run uuid.UUID
 			_, err := pgx.ForEachRow(rows, []any{&run}, func() error {
