@@ -19,7 +19,7 @@ import (
 // its own name and a table of its own. The metrics are for each firing: the processor time of
 // PostgreSQL's backends for the start and for the finish, and the write-ahead log of both.
 func BenchmarkFirings(b *testing.B) {
-	for _, n := range []int{1, 20, 100, 250} {
+	for _, n := range []int{1, 3, 10, 50, 250} {
 		b.Run(fmt.Sprintf("runs=%d", n), func(b *testing.B) { benchmarkFirings(b, n) })
 	}
 }

@@ -115,7 +115,7 @@ func TestRoleOfJobsCannotChangeAudit(t *testing.T) {
 		{"UPDATE holdfast.audit_chain SET anchor_seq = 1"},
 		{"DELETE FROM holdfast.audit_unsealed"}, {"DELETE FROM holdfast.sign_outs"},
 		{"SELECT params FROM holdfast.runs"}, {"SELECT * FROM holdfast.audit"},
-		{"DROP TRIGGER runs_ended ON holdfast.runs"},
+		{"DROP TRIGGER runs_changed ON holdfast.runs"},
 	} {
 		_, err := run(limited, statements...)
 		if err == nil || !strings.Contains(err.Error(), "permission denied") &&

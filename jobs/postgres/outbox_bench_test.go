@@ -35,7 +35,7 @@ func finishHooked(b *testing.B, hooks string, batch int) {
 	case "one":
 		d.Hooks = []jobs.Hook{{Webhook: "w", State: jobs.Succeeded}}
 	case "no triggers":
-		if _, err := s.pool.Exec(ctx, "DROP TRIGGER runs_ended ON holdfast.runs; DROP TRIGGER "+
+		if _, err := s.pool.Exec(ctx, "DROP TRIGGER runs_changed ON holdfast.runs; DROP TRIGGER "+
 			"runs_recorded ON holdfast.runs"); err != nil {
 			b.Fatal(err)
 		}

@@ -100,7 +100,9 @@ CREATE INDEX session_jobs_job ON holdfast.session_jobs (job, version, session);
 
 -- Runs: the history. Until a run has succeeded, each of its updates is heap-only: no index, and no
 -- condition of an index, uses a column that such an update changes. unsuccessful_state is the state
--- of a run that ended without success, and cause is the reason.
+-- of a run that ended without success, and cause is the reason. PostgreSQL parses generated columns
+-- and the conditions of triggers in each statement that writes a run, so those here are short, with
+-- each list as one constant.
 CREATE TABLE holdfast.runs (
     id          uuid PRIMARY KEY,
     job         text COLLATE "C" NOT NULL,
@@ -123,10 +125,10 @@ CREATE TABLE holdfast.runs (
     blocker     jsonb,
     error       text NOT NULL DEFAULT '',
     unsuccessful_state text GENERATED ALWAYS AS (
-        CASE WHEN state NOT IN ('waiting', 'running', 'succeeded') THEN state END) STORED,
+        CASE WHEN state <> ALL ('{waiting,running,succeeded}') THEN state END) STORED,
     params      jsonb, -- the parameters that a trigger passed
     cause       text GENERATED ALWAYS AS (
-        CASE WHEN state NOT IN ('waiting', 'running', 'succeeded')
+        CASE WHEN state <> ALL ('{waiting,running,succeeded}')
             THEN nullif(reason, '') END) STORED,
     start_by    timestamptz, -- the latest start of a triggered run that has a limit
     -- When its blocker began to block it; valid only while it has a blocker.
@@ -399,25 +401,6 @@ CREATE INDEX deliveries_next ON holdfast.deliveries (webhook, next_at) WHERE nex
 CREATE INDEX deliveries_failed ON holdfast.deliveries (created_at, id) WHERE tries > 0;
 CREATE INDEX deliveries_run ON holdfast.deliveries (run);
 
--- Triggers add the deliveries, so that no statement that ends a run can omit them.
--- The statements that end most runs, many at a time, add them more cheaply and set batched.
-CREATE FUNCTION holdfast.add_deliveries() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO holdfast.deliveries (id, webhook, run, state, created_at, next_at)
-    SELECT gen_random_uuid(), s.webhook, NEW.id, NEW.state, t, t
-    FROM holdfast.subscriptions s, clock_timestamp() t
-    WHERE s.job = NEW.job AND s.state = NEW.state COLLATE "C"
-        AND s.version = (SELECT abs(j.version) FROM holdfast.jobs j WHERE j.name = NEW.job);
-    RETURN NULL;
-END $$;
-CREATE TRIGGER runs_ended AFTER UPDATE OF state ON holdfast.runs FOR EACH ROW
-    WHEN (NOT NEW.batched AND OLD.state IN ('waiting', 'running')
-        AND NEW.state NOT IN ('waiting', 'running'))
-    EXECUTE FUNCTION holdfast.add_deliveries();
-CREATE TRIGGER runs_recorded AFTER INSERT ON holdfast.runs FOR EACH ROW
-    WHEN (NOT NEW.batched AND NEW.state NOT IN ('waiting', 'running'))
-    EXECUTE FUNCTION holdfast.add_deliveries();
-
 -- Turns: which session does the work that only one replica does at a time.
 CREATE TABLE holdfast.turns (
     work    text PRIMARY KEY,
@@ -453,33 +436,6 @@ CREATE TABLE holdfast.wait_history (
 );
 CREATE INDEX wait_history_until ON holdfast.wait_history (until);
 
-CREATE FUNCTION holdfast.record_wait() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE
-    t timestamptz := clock_timestamp();
-    another boolean := NEW.blocker -> 'holder' IS DISTINCT FROM OLD.blocker -> 'holder';
-BEGIN
-    IF OLD.blocker IS NOT NULL THEN
-        INSERT INTO holdfast.wait_history (run, job, holder, resource, state, since, until)
-        SELECT OLD.id, OLD.job, coalesce(OLD.blocker -> 'holder' ->> 'job', ''),
-            coalesce(OLD.blocker ->> 'resource', ''),
-            CASE WHEN another AND NEW.blocker IS NOT NULL THEN 'waiting' ELSE NEW.state END,
-            least(OLD.blocked_at, t), t
-        WHERE OLD.blocked_at IS NOT NULL;
-    END IF;
-    IF another AND NEW.blocker IS NOT NULL AND NEW.state <> 'waiting' THEN
-        INSERT INTO holdfast.wait_history (run, job, holder, resource, state, since, until)
-        VALUES (NEW.id, NEW.job, coalesce(NEW.blocker -> 'holder' ->> 'job', ''),
-            coalesce(NEW.blocker ->> 'resource', ''), NEW.state,
-            least(coalesce(NEW.blocked_at, t), t), t);
-    END IF;
-    RETURN NULL;
-END $$;
-CREATE TRIGGER runs_unblocked AFTER UPDATE OF state, blocker ON holdfast.runs FOR EACH ROW
-    WHEN (OLD.state = 'waiting' AND (OLD.blocker IS NOT NULL OR NEW.blocker IS NOT NULL)
-        AND (NEW.state <> 'waiting' OR OLD.blocker IS NOT NULL
-            AND NEW.blocker -> 'holder' IS DISTINCT FROM OLD.blocker -> 'holder'))
-    EXECUTE FUNCTION holdfast.record_wait();
-
 -- Tallies: ended runs by the quarter of an hour of their creation, final state and start delay. The
 -- transaction that ends a run adds to tally_changes, so that finishes at one time do not wait for
 -- each other. A sweep moves the changes to the tallies. delay is the index in storage.Delays; -1:
@@ -506,21 +462,62 @@ CREATE FUNCTION holdfast.delay(due timestamptz, started_at timestamptz)
         ELSE width_bucket(date_part('epoch', started_at - due),
         '{0.01,0.02,0.05,0.1,0.2,0.5,1,2,5,10,30,60,300,900,3600}'::float8[]) END $$;
 
-CREATE FUNCTION holdfast.add_tally() RETURNS trigger LANGUAGE plpgsql AS $$
+-- Triggers of runs add the deliveries and the tally, so that no statement that ends a run can omit
+-- them. The statements that end most runs, many at a time, add them more cheaply and set batched.
+CREATE FUNCTION holdfast.note_ended(r holdfast.runs) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
+    INSERT INTO holdfast.deliveries (id, webhook, run, state, created_at, next_at)
+    SELECT gen_random_uuid(), s.webhook, r.id, r.state, t, t
+    FROM holdfast.subscriptions s, clock_timestamp() t
+    WHERE s.job = r.job AND s.state = r.state COLLATE "C"
+        AND s.version = (SELECT abs(j.version) FROM holdfast.jobs j WHERE j.name = r.job);
     INSERT INTO holdfast.tally_changes (quarter, state, delay, runs)
-    VALUES (holdfast.quarter(NEW.created_at), NEW.state,
-        holdfast.delay(CASE WHEN NEW.backfill IS NULL THEN NEW.scheduled_at
-            ELSE NEW.created_at END, NEW.started_at), 1);
+    VALUES (holdfast.quarter(r.created_at), r.state, holdfast.delay(
+        CASE WHEN r.backfill IS NULL THEN r.scheduled_at ELSE r.created_at END, r.started_at), 1);
+END $$;
+
+CREATE FUNCTION holdfast.run_recorded() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM holdfast.note_ended(NEW);
     RETURN NULL;
 END $$;
-CREATE TRIGGER runs_ended_tally AFTER UPDATE OF state ON holdfast.runs FOR EACH ROW
-    WHEN (NOT NEW.batched AND OLD.state IN ('waiting', 'running')
-        AND NEW.state NOT IN ('waiting', 'running'))
-    EXECUTE FUNCTION holdfast.add_tally();
-CREATE TRIGGER runs_recorded_tally AFTER INSERT ON holdfast.runs FOR EACH ROW
-    WHEN (NOT NEW.batched AND NEW.state NOT IN ('waiting', 'running'))
-    EXECUTE FUNCTION holdfast.add_tally();
+CREATE TRIGGER runs_recorded AFTER INSERT ON holdfast.runs FOR EACH ROW
+    WHEN (NOT NEW.batched AND NEW.state <> ALL ('{waiting,running}'))
+    EXECUTE FUNCTION holdfast.run_recorded();
+
+-- The condition of the trigger is shorter than those of its parts, and includes them.
+CREATE FUNCTION holdfast.run_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    t timestamptz := clock_timestamp();
+    another boolean := NEW.blocker -> 'holder' IS DISTINCT FROM OLD.blocker -> 'holder';
+BEGIN
+    IF NOT NEW.batched AND OLD.state = ANY ('{waiting,running}')
+        AND NEW.state <> ALL ('{waiting,running}') THEN
+        PERFORM holdfast.note_ended(NEW);
+    END IF;
+    IF OLD.state <> 'waiting' THEN
+        RETURN NULL;
+    END IF;
+    IF OLD.blocker IS NOT NULL AND (another OR NEW.state <> 'waiting') THEN
+        INSERT INTO holdfast.wait_history (run, job, holder, resource, state, since, until)
+        SELECT OLD.id, OLD.job, coalesce(OLD.blocker -> 'holder' ->> 'job', ''),
+            coalesce(OLD.blocker ->> 'resource', ''),
+            CASE WHEN another AND NEW.blocker IS NOT NULL THEN 'waiting' ELSE NEW.state END,
+            least(OLD.blocked_at, t), t
+        WHERE OLD.blocked_at IS NOT NULL;
+    END IF;
+    IF another AND NEW.blocker IS NOT NULL AND NEW.state <> 'waiting' THEN
+        INSERT INTO holdfast.wait_history (run, job, holder, resource, state, since, until)
+        VALUES (NEW.id, NEW.job, coalesce(NEW.blocker -> 'holder' ->> 'job', ''),
+            coalesce(NEW.blocker ->> 'resource', ''), NEW.state,
+            least(coalesce(NEW.blocked_at, t), t), t);
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER runs_changed AFTER UPDATE OF state, blocker ON holdfast.runs FOR EACH ROW
+    WHEN (NEW.state <> OLD.state AND (NOT NEW.batched OR OLD.blocker IS NOT NULL)
+        OR NEW.blocker IS DISTINCT FROM OLD.blocker)
+    EXECUTE FUNCTION holdfast.run_changed();
 
 -- Restarts: restarts of memcached servers. The first replica that notices a restart adds the row.
 CREATE TABLE holdfast.restarts (
