@@ -28,8 +28,9 @@
 // Each fence has a floor: no claim on the resource has a smaller token. A start reads only grants
 // whose tokens are at least the floor. The floor rises once in a thousand tokens, so that the table
 // does not bloat. A sweep deletes a fence one hour after it was added, unless a transaction has
-// locked it. If a start cannot lock a fence because it is missing, it begins again and adds it. The
-// store then adds missing fences in each start for 10 s.
+// locked it. A start with few names adds the fences that are missing. A larger one does so only if
+// the store has lately missed a fence. If a start cannot lock a fence because it is missing, it
+// begins again and adds it.
 //
 // # Starts
 //

@@ -163,7 +163,9 @@ func (g grants) decide(ctx context.Context, session uuid.UUID, requests []lockin
 		b.Queue(holdLiving, session, g.store.lockTimeout)
 		b.Queue(refuse, append([]any{session},
 			grantColumns(requests, owners, allIndexes(requests))...)...).Query(byLock.readBlockers)
-		g.store.queueAddFences(b, slices.Concat(wanted...))
+		if add := g.store.fencesToAdd(slices.Concat(wanted...)); len(add) > 0 {
+			b.Queue(addFences, add)
+		}
 		b.Queue(lockWaits, ids)
 		queueWantedFences(b, ids, wanted)
 		for _, wave := range waves(wanted) {

@@ -90,17 +90,19 @@ func fenceGroups(requests []locking.Request) []fenceGroup {
 	return groups
 }
 
-// fewFences is up to how many names a transaction of locks looks for missing fences.
+// fewFences is up to how many names a transaction looks for missing fences.
 const fewFences = 32
 
-// queueAddFences adds the missing fences of the names in the requests of locks. With many names it
-// does so only if the store has lately missed a fence: looking for each of them costs more than the
-// rare retry of a transaction that misses one (see sendAgain). A start always does so: the
-// registration of its job has added the fences.
-func (s *Store) queueAddFences(b *pgx.Batch, requests []locking.Request) {
+// fencesToAdd returns the names in the requests whose fences a transaction adds if they are
+// missing. With few names these are all: a lock that fails is an error in the log of PostgreSQL,
+// and the fences of a job that starts rarely are missing each time. With many names there are none
+// unless the store has lately missed a fence: looking for each of them costs more than the rare
+// retry of a transaction that misses one (see sendAgain).
+func (s *Store) fencesToAdd(requests []locking.Request) []string {
 	if names := fenceNames(requests); len(names) <= fewFences || s.missedFence.lately() {
-		b.Queue(addFences, names)
+		return names
 	}
+	return nil
 }
 
 // queueFences locks the session, and the fences of the requests in one sorted pass. Most batches

@@ -233,12 +233,12 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID,
 	start := func(insert string) error {
 		return s.sendAgain(ctx, func(b *pgx.Batch) {
 			wanted := slices.Concat(wantedBy(slices.Concat(fresh, others))...)
-			add := s.missedFence.lately()
-			if add || len(others) > 0 { // otherwise lockFences is the first to lock
+			add := s.fencesToAdd(wanted)
+			if len(add) > 0 || len(others) > 0 { // otherwise lockFences is the first to lock
 				b.Queue(holdSession, session)
 			}
-			if add {
-				b.Queue(addFences, fenceNames(wanted))
+			if len(add) > 0 {
+				b.Queue(addFences, add)
 			}
 			if len(others) > 0 {
 				b.Queue(lockWaitingRuns, append([]any{session}, waitColumns(others)...)...)

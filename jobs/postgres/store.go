@@ -56,7 +56,7 @@ type Store struct {
 	// see disconnectedFor
 	disconnectedFor time.Duration
 	raced           event // see statementOfStart
-	missedFence     event // see queueAddFences
+	missedFence     event // see fencesToAdd
 	triggers        *triggerBatcher
 }
 
@@ -282,7 +282,7 @@ func (s *Store) pipelineByHash(ctx context.Context, what string, queue func(b *p
 	return wrap(what, s.send(ctx, beginByHash, queue))
 }
 
-// sendAgain is pipelineByHash for statements that lock fences after queueAddFences. If a fence is
+// sendAgain is pipelineByHash for statements that lock fences after addFences. If a fence is
 // missing, the transaction had no effect, and sendAgain retries it. The retry adds the fence.
 func (s *Store) sendAgain(ctx context.Context, queue func(b *pgx.Batch)) error {
 	err := s.send(ctx, beginByHash, queue)

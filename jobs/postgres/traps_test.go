@@ -342,16 +342,16 @@ func TestFinishWritesNoRunBeforeItHasAllClaims(t *testing.T) {
 	})
 }
 
-// A start does not look for each fence whether it exists. If one is missing, the start begins again
-// and adds it, and the next starts look first.
+// A start of many runs does not look for each fence whether it exists. If one is missing, the start
+// begins again and adds it, and the next starts look first. A start of few runs always looks.
 func TestStartAddsTheFencesThatItMisses(t *testing.T) {
-	for _, size := range []int{1, fewFences} {
+	for size, batches := range map[int][]int{1: {1, 1}, fewFences: {2, 1}} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			s := newHarness(t)
 			session := s.session(s.a, "a")
 			counter := &turns{}
 			traced := openTraced(t, s.url, 1, counter)
-			for i, batches := range []int{2, 1} {
+			for i, batches := range batches {
 				var requests []storage.StartRequest
 				var want []storage.StartOutcome
 				for n := range size {
