@@ -96,7 +96,7 @@ func pageStates() []galleryState {
 		{name: "jobs", options: busy(), path: "/jobs",
 			has: []string{"every 5 minutes, Berlin time", "warehouse", "paused",
 				"only when triggered", "role=\"img\" aria-label=\"last 20 runs: ",
-				`class="num p3 gone"> 3.0 s </td>`}},
+				`class="num p3 gone">3.0 s</td>`}},
 		{name: "jobs-empty", options: empty(), path: "/jobs",
 			has: []string{"No jobs yet."}},
 		{name: "jobs-one", options: one(), path: "/jobs", has: []string{"nightly"}},

@@ -18,7 +18,6 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
-	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -337,23 +336,6 @@ func newJob(v storage.JobView, outcomes []storage.Outcome) Job {
 		job.LastRun = &last
 	}
 	return job
-}
-
-// scheduleWords describes a schedule in words. It returns the text itself if this version can't
-// parse it, because a newer version may have written it.
-func scheduleWords(text, zone string) string {
-	if text == "" {
-		return schedule.Schedule{}.Describe()
-	}
-	location, err := time.LoadLocation(zone)
-	if err != nil {
-		return text + ", " + zone
-	}
-	parsed, err := schedule.ParseText(text, location)
-	if err != nil {
-		return text + ", " + zone
-	}
-	return parsed.Describe()
 }
 
 // scheduledTimesOf returns at most n scheduled times of a job after from, by this replica's cron

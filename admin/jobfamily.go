@@ -117,12 +117,6 @@ func needsAttention(job Job) bool {
 		len(job.Outcomes) > 0 && job.Outcomes[0].State == jobs.Waiting
 }
 
-// jobRow is a job as a row of the list.
-type jobRow struct {
-	Job
-	rowOf
-}
-
 // rowOf is what the rows of a list have in common.
 type rowOf struct {
 	Now  time.Time
@@ -132,11 +126,6 @@ type rowOf struct {
 
 func (v *jobsView) rowOf(now time.Time) rowOf {
 	return rowOf{now, v.Bulk.Pause || v.Bulk.Trigger, v.Bulk.Trigger}
-}
-
-// Row returns the row of a job.
-func (v *jobsView) Row(now time.Time, job Job) jobRow {
-	return jobRow{job, v.rowOf(now)}
 }
 
 // familyRow is a family as a row of the list.

@@ -130,23 +130,38 @@ func (r *jobLister) jobIndex(ctx context.Context, now time.Time) (*jobIndex, err
 // counts returns the numbers of jobs that the list has with each state and with each choice of
 // paused. The other fields of the filter stay.
 func (x *jobIndex) counts(q jobQuery, failing map[string]bool) map[jobFields]int {
-	counts := make(map[jobFields]int)
-	for s := range selectedStates(x.states, q.JobFilter) {
-		counts[jobFields{}]++
-		for _, state := range statesOf(s) {
-			counts[jobFields{State: string(state)}]++
+	var all, failed, never, paused int
+	states := make(map[jobs.State]int)
+	narrows := narrowing(q.JobFilter)
+	for i := range x.states {
+		s := &x.states[i]
+		if !narrows(s) {
+			continue
 		}
-		if failing[s.Job] {
-			counts[jobFields{State: jobFailing}]++
-		}
-		if neverRun(&s) {
-			counts[jobFields{State: jobNeverRun}]++
-		}
-		paused := "no"
+		all++
 		if s.Paused {
-			paused = "yes"
+			paused++
 		}
-		counts[jobFields{Paused: paused}]++
+		if s.Running {
+			states[jobs.Running]++
+		}
+		if s.Waiting {
+			states[jobs.Waiting]++
+		}
+		if s.Last != "" {
+			states[s.Last]++
+		}
+		if len(failing) > 0 && failing[s.Job] {
+			failed++
+		}
+		if neverRun(s) {
+			never++
+		}
+	}
+	counts := map[jobFields]int{{}: all, {State: jobFailing}: failed, {State: jobNeverRun}: never,
+		{Paused: "yes"}: paused, {Paused: "no"}: all - paused}
+	for state, n := range states {
+		counts[jobFields{State: string(state)}] = n
 	}
 	return counts
 }

@@ -108,7 +108,7 @@ func (q jobQuery) selecting(failing map[string]bool) func(*storage.JobState) boo
 	}
 }
 
-func neverRun(s *storage.JobState) bool { return len(statesOf(*s)) == 0 }
+func neverRun(s *storage.JobState) bool { return !s.Running && !s.Waiting && s.Last == "" }
 
 // failing returns the jobs whose last runs all failed.
 func (r *jobLister) failing(ctx context.Context, now time.Time) (map[string]bool, error) {

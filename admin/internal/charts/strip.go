@@ -2,6 +2,7 @@ package charts
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
@@ -19,50 +20,48 @@ type Bar struct {
 // StripOutcomes is the number of outcomes that a strip has room for.
 const StripOutcomes = 20
 
-// Strip is the last outcomes of a job.
-type Strip struct {
-	Bars          []Bar
-	Width, Height int
-	Words         string
-}
-
-// The dimensions of a strip, in pixels. Height and position show how a run ended, so that colour is
-// not the only signal.
+// The dimensions of a strip, in pixels. The width of a bar, its height and its position are in
+// the stylesheet. The last two show how a run ended, so that colour is not the only signal.
 const (
 	stripStep   = 5
-	stripWidth  = 4
 	stripHeight = 18
 )
 
-// NewStrip draws outcomes, which are newest first, from left to right.
-func NewStrip(outcomes []storage.Outcome) Strip {
-	s := Strip{Height: stripHeight, Width: max(len(outcomes), StripOutcomes) * stripStep,
-		Words: outcomeWords(outcomes)}
+// Strip draws the last outcomes of a job, which are newest first, from left to right. The label
+// has them in words for screen readers. A page has hundreds of bars, so one has only what differs
+// from most of them: its position, and its state unless the run succeeded.
+func Strip(outcomes []storage.Outcome) Fragment {
+	var out svg
+	width := max(len(outcomes), StripOutcomes) * stripStep
+	out.Grow(200 + 100*len(outcomes))
+	out.add(`<svg class="spark" viewBox="0 0 `, strconv.Itoa(width), ` `,
+		strconv.Itoa(stripHeight), `" role="img" aria-label="`, outcomeWords(outcomes), `">`)
 	for i, o := range outcomes {
-		b := Bar{X: s.Width - (i+1)*stripStep, W: stripWidth, State: o.State,
-			Title: outcomeTitle(o), Y: 8, H: 10}
-		switch o.State {
-		case jobs.Failed, jobs.TimedOut, jobs.Lost:
-			b.Y, b.H = 0, stripHeight
-		case jobs.Skipped, jobs.Missed: // nothing ran
-			b.Y, b.H = 0, 6
-		case jobs.Waiting:
-			b.Y, b.H = 14, 4
+		out.add(`<rect`)
+		if o.State != jobs.Succeeded {
+			out.add(` class="`, string(o.State), `"`)
 		}
-		s.Bars = append(s.Bars, b)
+		out.add(` x="`, strconv.Itoa(width-(i+1)*stripStep), `"><title>`, outcomeTitle(o),
+			`</title></rect>`)
 	}
-	return s
+	out.add(`</svg>`)
+	return out.fragment()
 }
 
+// timeAndZone is the format of words.UTC with a blank at its end.
+const timeAndZone = "2006-01-02 15:04:05 UTC "
+
 func outcomeTitle(o storage.Outcome) string {
-	text := o.ScheduledAt.UTC().Format("2006-01-02 15:04:05 UTC") + " " + words.State(o.State)
+	text := make([]byte, 0, 80)
+	text = o.ScheduledAt.UTC().AppendFormat(text, timeAndZone)
+	text = append(text, words.State(o.State)...)
 	if duration, ran := o.Took(); ran {
-		text += " after " + words.Took(duration)
+		text = append(append(text, " after "...), words.Took(duration)...)
 	}
 	if o.Reason != "" {
-		text += ": " + words.ShortReason(o.Reason)
+		text = append(append(text, ": "...), words.ShortReason(o.Reason)...)
 	}
-	return text
+	return string(text)
 }
 
 // outcomeWords counts outcomes: "last 20 runs: 18 succeeded, 2 skipped".
@@ -74,7 +73,7 @@ func outcomeWords(outcomes []storage.Outcome) string {
 	var parts []string
 	for _, state := range jobs.States() {
 		if n := counts[state]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, words.State(state)))
+			parts = append(parts, strconv.Itoa(n)+" "+words.State(state))
 		}
 	}
 	return fmt.Sprintf("last %s: %s", words.Figure(len(outcomes), "run", "runs"),

@@ -31,9 +31,6 @@ func (s *svg) add(parts ...string) {
 // fragment returns what was added.
 func (s *svg) fragment() Fragment { return Fragment(s.String()) }
 
-// Elements returns the bars of a strip.
-func (s Strip) Elements() Fragment { return elements(s.Bars) }
-
 func elements(bars []Bar) Fragment {
 	var out svg
 	for _, b := range bars {

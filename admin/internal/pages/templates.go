@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"embed"
 	"fmt"
-	"hash/fnv"
 	"html/template"
 	"io/fs"
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -87,17 +87,16 @@ func NewTemplates() (*Templates, error) {
 		"backfillClass":  backfillClass,
 		"ofBackfill":     func(r storage.Record) bool { return r.Backfill != uuid.Nil },
 		"progress":       charts.NewProgress,
-		"relativeTime":   relativeTime,
-		"clockTime":      clockTime,
-		"passedTime":     passedTime,
-		"tickingTime":    tickingTime,
-		"comingTime":     comingTime,
-		"jobLink":        jobLink,
-		"runLink":        runLink,
+		"relativeTime":   fragment((*HTML).Relative),
+		"clockTime":      fragment((*HTML).Clock),
+		"passedTime":     fragment((*HTML).Passed),
+		"tickingTime":    fragment((*HTML).Ticking),
+		"comingTime":     fragment((*HTML).Coming),
+		"jobLink":        fragment((*HTML).Job),
+		"runLink":        fragment((*HTML).Run),
 		"first":          firstRuns,
 		"histogram":      charts.NewHistogram,
 		"scatter":        charts.NewScatter,
-		"strip":          charts.NewStrip,
 		"words":          words.ShortReason,
 		"jobPath":        param.JobPath,
 		"explainPath":    param.ExplainPath,
@@ -181,8 +180,9 @@ func unindented(text string) string {
 // Write renders a page. It renders to a buffer first, so that a failing template leaves no partial
 // page.
 func (s *Site) Write(w http.ResponseWriter, status int, name string, data any) {
-	var body bytes.Buffer
-	if err := s.Templates.set.ExecuteTemplate(&body, name, data); err != nil {
+	body := buffers.Get().(*bytes.Buffer)
+	defer keepBuffer(body)
+	if err := s.Templates.set.ExecuteTemplate(body, name, data); err != nil {
 		s.Log.Error().Err(err).Str("template", name).Msg("admin page could not be rendered")
 		WritePlain(w, http.StatusInternalServerError,
 			"Internal error: the page could not be rendered. The log of this replica has details.")
@@ -191,12 +191,25 @@ func (s *Site) Write(w http.ResponseWriter, status int, name string, data any) {
 	WriteBody(w, status, "text/html; charset=utf-8", s.Prefix.Links(body.Bytes()))
 }
 
-// keyOf returns a key for a row, by which the script recognizes it after a refresh. It is a hash,
-// because names can be long.
-func keyOf(kind string, of ...any) string {
-	hash := fnv.New64a()
-	for _, one := range of {
-		fmt.Fprintf(hash, "%v\x00", one) // a hash returns no error
+// maxKeptBuffer bounds the memory of a buffer that is kept for the next page, in bytes.
+const maxKeptBuffer = 1 << 20
+
+// buffers are those of pages, for use again. A page is large, and its buffer grows in steps.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// keepBuffer keeps a buffer for the next page. Nobody may use it afterwards.
+func keepBuffer(b *bytes.Buffer) {
+	if b.Cap() <= maxKeptBuffer {
+		b.Reset()
+		buffers.Put(b)
 	}
-	return fmt.Sprintf("%s-%x", kind, hash.Sum64())
+}
+
+// keyOf is Key for templates, which have values of several types.
+func keyOf(kind string, of ...any) string {
+	texts := make([]string, len(of))
+	for i, one := range of {
+		texts[i] = fmt.Sprint(one)
+	}
+	return Key(kind, texts...)
 }

@@ -155,9 +155,7 @@ func Readable(s string) string {
 		}
 		return UTC(at)
 	})
-	run := regexp.MustCompile(`\(run [0-9a-f-]{28}([0-9a-f]{8})\)`)
-	duration := regexp.MustCompile(`\b(in|within|after|for) (\d[\dhmsµ.]*[hms])\b`)
-	return duration.ReplaceAllStringFunc(run.ReplaceAllString(s, "(run …$1)"),
+	return statedDuration.ReplaceAllStringFunc(namedRun.ReplaceAllString(s, "(run …$1)"),
 		func(all string) string {
 			before, text, _ := strings.Cut(all, " ")
 			d, err := time.ParseDuration(text)
@@ -167,6 +165,13 @@ func Readable(s string) string {
 			return before + " " + Took(d)
 		})
 }
+
+// namedRun is the id of a run in a text of the API, and statedDuration is a duration after a word
+// that tells it from a name.
+var (
+	namedRun       = regexp.MustCompile(`\(run [0-9a-f-]{28}([0-9a-f]{8})\)`)
+	statedDuration = regexp.MustCompile(`\b(in|within|after|for) (\d[\dhmsµ.]*[hms])\b`)
+)
 
 // isoTime is a time in the form of RFC 3339, as texts of the API have it.
 var isoTime = regexp.MustCompile(

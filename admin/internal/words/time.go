@@ -12,14 +12,17 @@ type Time struct {
 	at  time.Time
 }
 
+// At returns a time relative to now.
+func At(now, at time.Time) Time { return Time{now, at.UTC()} }
+
 // NewTime accepts a time.Time or *time.Time.
 func NewTime(now time.Time, at any) (Time, error) {
 	switch at := at.(type) {
 	case time.Time:
-		return Time{now, at.UTC()}, nil
+		return At(now, at), nil
 	case *time.Time:
 		if at != nil {
-			return Time{now, at.UTC()}, nil
+			return At(now, *at), nil
 		}
 		return Time{now: now}, nil
 	}

@@ -28,7 +28,7 @@ func Why(r storage.Record) string {
 		}
 		return Blocked(r.BlockedBy, "is held by")
 	}
-	if words, ok := reasonWords()[r.Reason]; ok {
+	if words, ok := reasonWords[r.Reason]; ok {
 		return words
 	}
 	return strings.ReplaceAll(string(r.Reason), "_", " ")
@@ -95,12 +95,13 @@ func Verdict(v explain.Verdict) string {
 
 // ShortReason describes a reason without the details of a run.
 func ShortReason(r jobs.Reason) string {
-	words := map[jobs.Reason]string{reasons.LockHeld: "a resource is held",
-		reasons.OlderWaiter: "an older run waits for the same resource"}
-	if text, ok := words[r]; ok {
-		return text
+	switch r {
+	case reasons.LockHeld:
+		return "a resource is held"
+	case reasons.OlderWaiter:
+		return "an older run waits for the same resource"
 	}
-	if text, ok := reasonWords()[r]; ok {
+	if text, ok := reasonWords[r]; ok {
 		return text
 	}
 	return strings.ReplaceAll(string(r), "_", " ")
@@ -128,30 +129,29 @@ func Action(action string) string {
 	return strings.ReplaceAll(action, "_", " ")
 }
 
-func reasonWords() map[jobs.Reason]string {
-	return map[jobs.Reason]string{
-		reasons.Overlap:          "an earlier run of the job is still active",
-		reasons.GroupFull:        "its group has reached its limit of runs",
-		reasons.NoWorker:         "no worker was free",
-		reasons.LocksUnavailable: "memcached did not answer, and locking.when_unavailable is skip",
-		reasons.Misfire:          "no replica was live to start it",
-		reasons.Superseded:       "another firing of the job ran instead",
-		reasons.SessionLost:      "its replica was lost or could not confirm its session",
-		reasons.ClaimLost:        "the run lost its claim",
-		reasons.Timeout:          "the run exceeded its timeout",
-		reasons.ClockOff:         "its replica's clock was too far off",
-		reasons.Shutdown:         "its replica stopped before the run ended",
-		reasons.Cancelled:        "an operator cancelled it",
-		reasons.Panic:            "its handler panicked",
-		reasons.Retry:            "an attempt failed, the next one follows",
-		reasons.Paused:           "its job, its group or all jobs were paused",
-		reasons.Deadline:         "it could not start before its deadline",
-		reasons.After:            "its dependencies have succeeded, and it waits for a replica",
-		reasons.Backfill:         "a backfill added it, and it waits for a replica",
-		reasons.Triggered:        "it was triggered, and it waits for a replica",
-		reasons.Released:         "an operator released its locks",
-		reasons.JobGone:          "no replica has known its job for an hour",
-		reasons.DatabaseUnavailable: "the database with the tables of the job did not answer, or " +
-			"has no fence",
-	}
+// reasonWords describe the reasons that need no details of a run. Nobody changes them.
+var reasonWords = map[jobs.Reason]string{
+	reasons.Overlap:          "an earlier run of the job is still active",
+	reasons.GroupFull:        "its group has reached its limit of runs",
+	reasons.NoWorker:         "no worker was free",
+	reasons.LocksUnavailable: "memcached did not answer, and locking.when_unavailable is skip",
+	reasons.Misfire:          "no replica was live to start it",
+	reasons.Superseded:       "another firing of the job ran instead",
+	reasons.SessionLost:      "its replica was lost or could not confirm its session",
+	reasons.ClaimLost:        "the run lost its claim",
+	reasons.Timeout:          "the run exceeded its timeout",
+	reasons.ClockOff:         "its replica's clock was too far off",
+	reasons.Shutdown:         "its replica stopped before the run ended",
+	reasons.Cancelled:        "an operator cancelled it",
+	reasons.Panic:            "its handler panicked",
+	reasons.Retry:            "an attempt failed, the next one follows",
+	reasons.Paused:           "its job, its group or all jobs were paused",
+	reasons.Deadline:         "it could not start before its deadline",
+	reasons.After:            "its dependencies have succeeded, and it waits for a replica",
+	reasons.Backfill:         "a backfill added it, and it waits for a replica",
+	reasons.Triggered:        "it was triggered, and it waits for a replica",
+	reasons.Released:         "an operator released its locks",
+	reasons.JobGone:          "no replica has known its job for an hour",
+	reasons.DatabaseUnavailable: "the database with the tables of the job did not answer, or " +
+		"has no fence",
 }
