@@ -35,7 +35,7 @@ func (v *jobsView) Body(now time.Time, s jobSection) template.HTML {
 		rows.add(&s.Jobs[i])
 	}
 	rows.Add("</tbody>\n")
-	return rows.HTML.HTML()
+	return rows.Fragment()
 }
 
 func (r *jobRows) add(j *Job) {

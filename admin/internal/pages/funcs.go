@@ -14,7 +14,10 @@ func lockFuncs() template.FuncMap {
 	return template.FuncMap{
 		"locktabs": locks.Tabs, "lockStates": locks.LockStates, "nodes": locks.NewNodeList,
 		"chains":          newChainList,
-		"advisory":        locks.AdvisoryWords,
+		"nodesOf":         nodes,
+		"takenOf":         takenNodes,
+		"rootOf":          rootOf,
+		"resourceRows":    resourceRows,
 		"took":            words.Took,
 		"axisY":           func() int { return charts.AxisHeight },
 		"histogramHeight": func() int { return charts.HistogramHeight },

@@ -4,7 +4,6 @@ import (
 	"hash/fnv"
 	"html/template"
 	"io"
-	"net/url"
 	"strconv"
 	"strings"
 
@@ -39,8 +38,8 @@ func (h *HTML) AddIf(condition bool, text string) {
 // Chart appends a picture.
 func (h *HTML) Chart(f charts.Fragment) { h.out.WriteString(string(f)) }
 
-// HTML returns what was appended.
-func (h *HTML) HTML() template.HTML { return template.HTML(h.out.String()) }
+// Fragment returns what was appended.
+func (h *HTML) Fragment() template.HTML { return template.HTML(h.out.String()) }
 
 // The kinds of times: "3 min ago", the time of day, the time since, and times that the script of
 // the page counts each second.
@@ -89,7 +88,18 @@ func (h *HTML) Timeline(resource string) {
 
 // InQuery escapes a value of a query as the templates do.
 func InQuery(value string) string {
-	return strings.ReplaceAll(url.QueryEscape(value), "+", "%20")
+	const digits = "0123456789abcdef"
+	var b strings.Builder
+	for _, c := range []byte(value) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9',
+			strings.IndexByte("-._~", c) >= 0:
+			b.WriteByte(c)
+		default:
+			b.Write([]byte{'%', digits[c>>4], digits[c&15]})
+		}
+	}
+	return b.String()
 }
 
 // fragment returns what a function appends.
@@ -97,7 +107,7 @@ func fragment[T any](add func(*HTML, T)) func(T) template.HTML {
 	return func(of T) template.HTML {
 		var h HTML
 		add(&h, of)
-		return h.HTML()
+		return h.Fragment()
 	}
 }
 

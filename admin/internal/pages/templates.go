@@ -47,7 +47,6 @@ func NewTemplates() (*Templates, error) {
 		"figure":         words.Figure,
 		"title":          words.Title,
 		"lasted":         records.Lasted,
-		"lockWait":       records.LockWait,
 		"attemptLasted":  records.AttemptLasted,
 		"waitedFor":      records.WaitedFor,
 		"oneLine":        words.OneLine,
@@ -67,11 +66,9 @@ func NewTemplates() (*Templates, error) {
 		"since":          records.Since,
 		"startsLater":    func(now time.Time, r storage.Record) bool { return r.StartsLater(now) },
 		"span":           words.Span,
-		"startDelay":     records.StartDelay,
 		"state":          words.State,
 		"svg":            func(f charts.Fragment) template.HTML { return template.HTML(f) },
 		"why":            words.Why,
-		"whyWaits":       words.WhyWaits,
 		"isRun":          isRun,
 		"action":         words.Action,
 		"key":            keyOf,
@@ -81,7 +78,6 @@ func NewTemplates() (*Templates, error) {
 		"prefix":         words.Prefix,
 		"indent":         words.Indented,
 		"hops":           newHops,
-		"wideHops":       newWideHops,
 		"backfills":      newBackfillList,
 		"backfill":       newBackfillAt,
 		"backfillClass":  backfillClass,
@@ -110,13 +106,9 @@ func NewTemplates() (*Templates, error) {
 		"actionPath":  param.ActionPath,
 		"releasePath": locks.ReleasePath,
 		"deliverPath": param.AgainPath,
-		"targetJob": func(name string) storage.Target {
-			return storage.Target{Kind: storage.TargetJob, Name: name}
-		},
 		"targetGroup": func(name string) storage.Target {
 			return storage.Target{Kind: storage.TargetGroup, Name: name}
 		},
-		"targetAll": func() storage.Target { return storage.Target{Kind: storage.TargetAll} },
 	}).Funcs(lockFuncs())
 	if err := parse(set); err != nil {
 		return nil, fmt.Errorf("admin templates: %w", err)

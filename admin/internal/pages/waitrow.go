@@ -1,0 +1,201 @@
+package pages
+
+import (
+	"cmp"
+	"html/template"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/charts"
+	"github.com/holdfast-dev/holdfast/admin/internal/locks"
+	"github.com/holdfast-dev/holdfast/admin/internal/records"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
+)
+
+// waitHTML builds parts of the lists of waiting runs.
+type waitHTML struct{ lockHTML }
+
+// TreeRows returns the wait chains as entries of a list.
+func (c chainList) TreeRows() template.HTML {
+	var h waitHTML
+	for _, t := range c.WaitChains.Trees {
+		h.Add(`<li data-key="`, Key("root", cmp.Or(t.Resource, t.Holder.Run)), `"><div class="hop`)
+		h.AddIf(t.Holder.Replica != "", ` root-of`)
+		h.Add(`"><span class="who">`)
+		h.root(t)
+		if t.Holder.Replica != "" && len(t.Others) == 0 {
+			h.Add(` <span class="sub">on <bdi>`, t.Holder.Replica, `</bdi></span>`)
+		}
+		h.Add(`</span> `)
+		h.heldBar(t, c.Now)
+		h.Add(` <span class="for">`)
+		if t.Lock != nil {
+			h.Add(`<span class="w">held </span>`)
+			h.Ticking(words.At(c.Now, t.Lock.Since))
+		}
+		h.Add(`</span> <span class="until`)
+		h.AddIf(t.Over(c.Now), ` over`)
+		h.Add(`">`, t.UsualWords(), `</span> <span class="do">`)
+		if c.Can.Cancel && isRun(t.Holder.Run) {
+			h.Add(`<a class="button plain small" href="/runs/`, t.Holder.Run,
+				`/cancel"> Cancel run<span class="hidden"> of `, words.Cut(t.Holder.Job, 100),
+				`</span></a> `)
+		}
+		if c.Can.Release && t.Lock != nil {
+			h.release(` class="button plain small bad"`, t.Lock)
+		}
+		h.Add(`</span></div>`)
+		h.hops(newWideHops(c.Now, t.Waiters, c.Can))
+		h.Add("</li>\n")
+	}
+	return h.Fragment()
+}
+
+// heldBar appends the time of a holder on the axis of time.
+func (h *waitHTML) heldBar(t *locks.WaitTree, now time.Time) {
+	h.waitAxis()
+	if t.Lock != nil {
+		h.Add(`<rect class="held`)
+		h.AddIf(t.Over(now), ` over`)
+		h.Add(`" x="`, t.Bar.X.String(), `" y="1" width="`, t.Bar.W.String(),
+			`" height="10" rx="1.5"/>`)
+	}
+	h.Add(`</svg>`)
+}
+
+// waitAxis begins the picture of a wait.
+func (h *waitHTML) waitAxis() {
+	h.Add(`<svg class="span" height="12" aria-hidden="true">` +
+		`<line class="base" x1="0" x2="100%" y1="11.5" y2="11.5"/>`)
+}
+
+// rootOf returns what the runs of a tree wait for.
+func rootOf(t *locks.WaitTree) template.HTML {
+	var h waitHTML
+	h.root(t)
+	return h.Fragment()
+}
+
+// root appends the holders of a tree, and what they hold.
+func (h *waitHTML) root(t *locks.WaitTree) {
+	if t.Holder.Replica == "" {
+		h.Add(`<span class="sub">Without a blocker</span>`)
+		return
+	}
+	if len(t.Others) > 0 {
+		h.Add(`<span>`)
+		h.Holder(t.Holder.Job)
+		for _, l := range t.OthersShown() {
+			h.Add(`, `)
+			h.Holder(l.Holder.Job)
+		}
+		if more := t.OthersMore(); more > 0 {
+			h.Add(` and `, strconv.Itoa(more), ` more`)
+		}
+		h.Add(`</span>`)
+	} else {
+		h.Holder(t.Holder.Job)
+	}
+	switch {
+	case t.OwnName() && t.Lock != nil:
+		h.Add(` <span class="sub">is running</span>`)
+	case t.OwnName():
+		h.Add(` <span class="sub">has ended</span>`)
+	case t.Resource != "":
+		verb := `holds `
+		if t.Lock == nil {
+			verb = `was last seen with `
+		} else if len(t.Others) > 0 {
+			verb = `hold `
+		}
+		h.Add(` <span class="sub">`, verb)
+		h.tail(t.Resource)
+		if slots := t.Slots(); slots > 0 {
+			h.Add(`<span>, `, strconv.Itoa(slots), ` of `, strconv.Itoa(t.Lock.Slots),
+				` slots</span>`)
+		}
+		h.Add(`</span>`)
+	}
+}
+
+// HTML returns the waiting runs, each below the run that it waits for.
+func (l hops) HTML() template.HTML {
+	var h waitHTML
+	h.hops(l)
+	return h.Fragment()
+}
+
+func (h *waitHTML) hops(l hops) {
+	if len(l.Waiters) == 0 {
+		return
+	}
+	h.Add(`<ul data-slots="">`)
+	for _, w := range l.Waiters {
+		h.hop(l, w)
+	}
+	h.Add(`</ul>`)
+}
+
+func (h *waitHTML) hop(l hops, w *locks.Waiter) {
+	since := words.At(l.Now, records.Since(w.Record))
+	h.Add(`<li id="run-`, w.ID.String(), `"><div class="hop"><span class="who">`)
+	h.Job(w.Job)
+	h.Add(` <span class="sub">`)
+	switch wants := w.Wants(); {
+	case w.BehindOwnRun():
+		h.Add(`waits for its earlier run`)
+	case wants == "":
+		h.Add(`<bdi>`, words.WhyWaits(w.Record), `</bdi>`)
+	case l.Wide:
+		h.Add(`wants `)
+		h.Timeline(wants)
+	default:
+		h.Add(`wants `)
+		h.tail(wants)
+	}
+	if l.Wide {
+		h.Add(` `)
+		h.Run(w.ID.String())
+	}
+	h.Add(`</span></span> `)
+	if l.Wide {
+		h.waitBar(w.Bar)
+		h.Add(` <span class="for"><span class="w">waits </span>`)
+		h.Ticking(since)
+		h.Add(`</span> <span class="until sub">`, w.Limit.Words)
+		if !w.Limit.At.IsZero() {
+			h.Add(` `)
+			h.Clock(words.At(l.Now, w.Limit.At))
+		}
+		h.Add(`</span> <span class="do">`)
+	} else {
+		h.Add(`<span class="for">`)
+		h.Ticking(since)
+	}
+	if l.Can.Cancel {
+		h.Add(` <a href="/runs/`, w.ID.String(), `/cancel"> Cancel run<span class="hidden"> of `,
+			words.Cut(w.Job, 100), `</span></a>`)
+	}
+	h.Add(`</span></div>`)
+	h.hops(l.Below(w))
+	h.Add("</li>\n")
+}
+
+// waitBar appends the wait of a run on the axis of time.
+func (h *waitHTML) waitBar(b charts.WaitBar) {
+	h.waitAxis()
+	h.Add(`<rect class="rest" x="`, b.RestX.String(), `" y="4.5" width="`,
+		b.RestW.String(), `" height="3"/><rect class="waited" x="`, b.X.String(),
+		`" y="1" width="`, b.W.String(), `" height="10" rx="1.5" fill="url(#hatch)"/>`)
+	if b.Ends {
+		h.Add(`<line class="end" x1="`, b.EndX.String(), `" x2="`, b.EndX.String(),
+			`" y1="0" y2="12"/>`)
+	}
+	h.Add(`</svg>`)
+}
+
+// tail appends the name of a resource, of which a narrow place shows the end.
+func (h *waitHTML) tail(resource string) {
+	name := words.Cut(resource, 200)
+	h.Add(`<span title="`, name, `"><bdi>`, name, `</bdi></span>`)
+}
