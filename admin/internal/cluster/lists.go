@@ -20,13 +20,22 @@ const maxHops = 12
 
 // WaitTreesShown returns the trees of waiting runs that the page lists.
 func (o *Overview) WaitTreesShown() []*locks.WaitTree {
-	shown, _ := locks.CutTrees(locks.NewWaitTrees(o.Waiting, o.holders), maxHops)
+	shown, _ := locks.CutTrees(waitTreesOf(o), maxHops)
 	return shown
+}
+
+// waitTreesOf returns all trees of waiting runs. It builds them once, because the page shows the
+// first ones and counts the others.
+func waitTreesOf(o *Overview) []*locks.WaitTree {
+	if o.trees == nil {
+		o.trees = locks.NewWaitTrees(o.Waiting, o.holders)
+	}
+	return o.trees
 }
 
 // WaitTreesMore returns the number of waiting runs that the page does not list.
 func (o *Overview) WaitTreesMore() int {
-	_, left := locks.CutTrees(locks.NewWaitTrees(o.Waiting, o.holders), maxHops)
+	_, left := locks.CutTrees(waitTreesOf(o), maxHops)
 	return left
 }
 

@@ -60,6 +60,7 @@ type Overview struct {
 	// PausedJobs is the number of jobs that Next leaves out.
 	PausedJobs int `json:"-"`
 	holders    locks.HeldLocks
+	trees      []*locks.WaitTree          // nil: not built yet
 	usual      map[string]storage.Typical // of the jobs of the runs in RunningShown
 }
 
@@ -94,10 +95,6 @@ func (r *Reader) Overview(ctx context.Context, p Snapshot) (Overview, error) {
 	if err := locks.AddUsual(ctx, r.lock, o.Now, set.Locks); err != nil {
 		return o, err
 	}
-	known, err := r.lock.Resources(ctx, o.Now)
-	if err != nil {
-		return o, err
-	}
 	endCounts, err := r.recentEndCounts(ctx, o.Now)
 	if err != nil {
 		return o, err
@@ -129,7 +126,10 @@ func (r *Reader) Overview(ctx context.Context, p Snapshot) (Overview, error) {
 	for i := range o.Next {
 		o.Next[i].Expected = o.Conflicts.Of(o.Next[i].Job, o.Next[i].ScheduledAt)
 	}
-	o.Resources = locks.ResourceStates(known, set.Locks, o.Waiting)
+	if o.Resources, err = locks.ResourceStates(ctx, r.lock, o.Now, set.Locks,
+		o.Waiting); err != nil {
+		return o, err
+	}
 	o.holders = locks.NewHeldLocks(set)
 	o.Summary = summary(&o)
 	return o, nil

@@ -47,7 +47,7 @@ type Sources struct {
 type Reader struct {
 	records.Reader
 	Sources
-	known     *records.Cached[[]locking.Resource] // resources that jobs name
+	known     *records.Cached[*namedResources] // resources that jobs name
 	requests  *records.Cached[[]storage.JobRequests]
 	conflicts *records.Cached[UpcomingConflicts]
 	agendas   map[string]*records.Cached[Agenda] // by the name of the span
@@ -65,8 +65,9 @@ type NextFiring struct {
 // NewReader returns a reader of a store and of the sources.
 func NewReader(runs records.Reader, from Sources) *Reader {
 	store := runs.Store
-	known := func(ctx context.Context, _ time.Time) ([]locking.Resource, error) {
-		return store.Resources(ctx)
+	known := func(ctx context.Context, _ time.Time) (*namedResources, error) {
+		list, err := store.Resources(ctx)
+		return newNamedResources(list), err
 	}
 	requests := func(ctx context.Context, _ time.Time) ([]storage.JobRequests, error) {
 		return store.JobRequests(ctx)
@@ -101,11 +102,20 @@ func NewReader(runs records.Reader, from Sources) *Reader {
 
 // Resources returns the resources that jobs name, at most some seconds old.
 func (r *Reader) Resources(ctx context.Context, now time.Time) ([]locking.Resource, error) {
-	known, err := r.known.Get(ctx, now)
+	named, err := namedOf(ctx, r, now)
+	if err != nil {
+		return nil, err
+	}
+	return named.list, nil
+}
+
+// namedOf is Reader.Resources with what is derived from them.
+func namedOf(ctx context.Context, r *Reader, now time.Time) (*namedResources, error) {
+	named, err := r.known.Get(ctx, now)
 	if err != nil {
 		return nil, fmt.Errorf("resources: %w", err)
 	}
-	return known, nil
+	return named, nil
 }
 
 // waitSums returns the waits within a window by job, holder and resource, at most some seconds old.

@@ -2,6 +2,7 @@ package locks
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -78,39 +79,109 @@ func (r ResourceState) heldSince() time.Time {
 	return oldest
 }
 
-// ResourceStates returns the named and the held resources: waited-for ones first, then held ones,
-// then the rest, tables before others, each by name.
-func ResourceStates(named []locking.Resource, locks []Lock,
-	waiting []storage.Record) []ResourceState {
-	own := make(map[locking.Resource][]Lock)
-	beneath := make(map[locking.Resource]int)
-	known := make(map[locking.Resource]bool)
-	for _, lock := range locks {
-		known[lock.resource] = true
-		own[lock.resource] = append(own[lock.resource], lock)
-		for _, above := range lock.resource.Ancestors() {
-			beneath[above]++
+// namedResources are the resources that jobs name, with their states when all are free. There may
+// be tens of thousands, of which few are held, so a request handles only the latter. Nobody changes
+// them.
+type namedResources struct {
+	list []locking.Resource
+	free []ResourceState // tables before others, each by name
+	// resources are those of free, in the same order
+	resources []locking.Resource
+	place     map[locking.Resource]int   // in free
+	byName    map[string]int             // places in free, by the display names
+	within    map[locking.Resource][]int // places in free of the descendants
+}
+
+func newNamedResources(list []locking.Resource) *namedResources {
+	n := &namedResources{list: list, place: make(map[locking.Resource]int, len(list)),
+		byName: make(map[string]int, len(list)), within: make(map[locking.Resource][]int)}
+	resources := make(map[string]locking.Resource, len(list)) // by their keys
+	for _, resource := range list {
+		state := resourceState(resource, nil, 0)
+		if _, twice := resources[state.key]; !twice {
+			resources[state.key] = resource
+			n.free = append(n.free, state)
 		}
 	}
-	for _, resource := range named {
-		known[resource] = true
+	slices.SortFunc(n.free, compareStates)
+	for i, state := range n.free {
+		resource := resources[state.key]
+		n.resources = append(n.resources, resource)
+		n.place[resource], n.byName[state.Resource] = i, i
+		for _, above := range resource.Ancestors() {
+			n.within[above] = append(n.within[above], i)
+		}
+	}
+	return n
+}
+
+// compareStates orders resources: waited-for ones first, then held ones, then the rest, tables
+// before others, each by name.
+func compareStates(a, b ResourceState) int {
+	return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.kindRank(), b.kindRank()),
+		cmp.Compare(a.key, b.key))
+}
+
+// ResourceStates returns the named and the held resources: waited-for ones first, then held ones,
+// then the rest, tables before others, each by name.
+func ResourceStates(ctx context.Context, r *Reader, now time.Time, locks []Lock,
+	waiting []storage.Record) ([]ResourceState, error) {
+	named, err := namedOf(ctx, r, now)
+	if err != nil {
+		return nil, err
+	}
+	return named.states(locks, waiting), nil
+}
+
+func (n *namedResources) states(locks []Lock, waiting []storage.Record) []ResourceState {
+	own := make(map[locking.Resource][]Lock)
+	beneath := make(map[locking.Resource]int)
+	busy := make(map[locking.Resource]bool)
+	places := make(map[int]bool) // of busy resources in free
+	add := func(resource locking.Resource) {
+		busy[resource] = true
+		if place, known := n.place[resource]; known {
+			places[place] = true
+		}
+	}
+	for _, lock := range locks {
+		own[lock.resource] = append(own[lock.resource], lock)
+		add(lock.resource)
+		for _, above := range lock.resource.Ancestors() {
+			beneath[above]++
+			if _, known := n.place[above]; known {
+				add(above)
+			}
+		}
+		for _, place := range n.within[lock.resource] {
+			places[place] = true
+		}
 	}
 	blocked := make(map[string]int)
 	for _, run := range waiting {
-		if run.BlockedBy != nil {
-			blocked[run.BlockedBy.Resource]++
+		if run.BlockedBy == nil {
+			continue
+		}
+		blocked[run.BlockedBy.Resource]++
+		if place, known := n.byName[run.BlockedBy.Resource]; known {
+			places[place] = true
 		}
 	}
-	states := make([]ResourceState, 0, len(known))
-	for resource := range known {
+	for place := range places {
+		busy[n.resources[place]] = true
+	}
+	states := make([]ResourceState, 0, len(n.free)+len(busy))
+	for resource := range busy {
 		state := resourceState(resource, own, beneath[resource])
 		state.Waiting = blocked[state.Resource]
 		states = append(states, state)
 	}
-	slices.SortFunc(states, func(a, b ResourceState) int {
-		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.kindRank(), b.kindRank()),
-			cmp.Compare(a.key, b.key))
-	})
+	slices.SortFunc(states, compareStates)
+	for i := range n.free {
+		if !places[i] {
+			states = append(states, n.free[i])
+		}
+	}
 	return states
 }
 
