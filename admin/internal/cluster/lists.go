@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
@@ -87,12 +88,15 @@ func (o *Overview) Unsuccessful() (n int) {
 	return n
 }
 
-// Failed returns the number of runs of the last 24 h that started and did not succeed.
-func (o *Overview) Failed() (n int) {
+// UnsuccessfulWords counts the runs of the last 24 h that started and did not succeed, and those
+// that did not start: "8 failed, 2 skipped".
+func (o *Overview) UnsuccessfulWords() string {
+	failed, skipped := 0, 0
 	for _, f := range o.FailuresByJob {
-		n += f.Broken()
+		failed += f.Broken()
+		skipped += f.NotRun()
 	}
-	return n
+	return fmt.Sprintf("%d failed, %d skipped", failed, skipped)
 }
 
 // Workers returns the number of workers of live replicas, and how many of them run a run. It counts
