@@ -24,8 +24,10 @@ func (h *HTML) Holder(job string) {
 type lockHTML struct{ HTML }
 
 // release appends a link that releases a lock.
-func (h *lockHTML) release(class string, l *locks.Lock) {
-	h.Add(`<a`+class+` href="`, locks.ReleasePath(l.Resource, l.Token),
+func (h *lockHTML) release(asButton bool, l *locks.Lock) {
+	h.Add(`<a`)
+	h.AddIf(asButton, ` class="button plain small bad"`)
+	h.Add(` href="`, locks.ReleasePath(l.Resource, l.Token),
 		`">Release lock<span class="hidden"> `, words.Cut(l.Resource, 100), `</span></a>`)
 }
 
@@ -44,7 +46,7 @@ func (h *lockHTML) expires(now time.Time, l *locks.Lock, word string) {
 	if at.Over() {
 		h.Add(`<span class="badge lost">expired</span></time>`)
 	} else {
-		h.Add(word, at.Left(), `</time>`)
+		h.Add(``, word, ``, at.Left(), `</time>`)
 	}
 }
 
@@ -181,7 +183,7 @@ func (h *lockHTML) hold(list locks.NodeList, l *locks.Lock) {
 	}
 	h.Add(`</dl></div> `)
 	if list.Actions {
-		h.release(` class="button plain small bad"`, l)
+		h.release(true, l)
 	}
 	h.Add("</div>\n")
 }
@@ -248,7 +250,7 @@ func (h *lockRows) held(r *locks.ResourceState) {
 			`<span class="stage `, string(l.Advisory), `">`, string(l.Advisory), `</span></td>`)
 		if h.actions {
 			h.Add(`<td role="cell" class="num">`)
-			h.release("", l)
+			h.release(false, l)
 			h.Add(`</td>`)
 		}
 		h.Add("</tr>\n")

@@ -116,7 +116,7 @@ func (r *runRows) figures(run *storage.Record) {
 	r.Add(`">`, orNone(lasted), `</td><td role="cell" class="num p4 gone">`,
 		orNone(records.StartDelay(*run)), `</td><td role="cell" class="num p4 gone">`)
 	if run.Attempt > 0 {
-		r.Add(strconv.Itoa(run.Attempt))
+		r.Add(``, strconv.Itoa(run.Attempt))
 	} else {
 		r.Add(`–`)
 	}

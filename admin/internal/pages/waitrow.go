@@ -42,7 +42,7 @@ func (c chainList) TreeRows() template.HTML {
 				`</span></a> `)
 		}
 		if c.Can.Release && t.Lock != nil {
-			h.release(` class="button plain small bad"`, t.Lock)
+			h.release(true, t.Lock)
 		}
 		h.Add(`</span></div>`)
 		h.hops(newWideHops(c.Now, t.Waiters, c.Can))
