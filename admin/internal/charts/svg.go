@@ -31,16 +31,6 @@ func (s *svg) add(parts ...string) {
 // fragment returns what was added.
 func (s *svg) fragment() Fragment { return Fragment(s.String()) }
 
-func elements(bars []Bar) Fragment {
-	var out svg
-	for _, b := range bars {
-		out.add(`<rect class="`, string(b.State), `" x="`, strconv.Itoa(b.X), `" y="`,
-			strconv.Itoa(b.Y), `" width="`, strconv.Itoa(b.W), `" height="`, strconv.Itoa(b.H),
-			`"><title>`, b.Title, "</title></rect>\n")
-	}
-	return out.fragment()
-}
-
 // BarElements returns the bars of a lane.
 func (l Lane) BarElements() Fragment {
 	var out svg
