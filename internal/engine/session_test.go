@@ -193,6 +193,7 @@ func TestHeartbeatComparesClaims(t *testing.T) {
 		taken, stopTaken := context.WithCancelCause(t.Context())
 		claimContext, revoke := context.WithCancelCause(t.Context())
 		defer revoke(nil)
+		synctest.Wait() // no heartbeat compares claims before all of them are set
 		k.active.add(1, uuid.New(), stopTaken)
 		k.active.add(2, uuid.New(), revoke)
 		defer k.active.track(starting)()
