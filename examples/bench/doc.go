@@ -26,6 +26,9 @@
 // -tables has the jobs contend for so many tables, each of which a run holds for -hold. The report
 // then says for which part of the time the tables were held.
 //
+// -spread gives the jobs a jitter, so that the firings of a second do not come at once. The report
+// counts the jitter as a delay.
+//
 // -river measures River too, at the same loads and in the same run. River has no
 // locks on tables. Its nodes are processes of the program in the folder river,
 // which is a module of its own (make bench-river).

@@ -25,6 +25,7 @@ type options struct {
 	noOp       bool          // the jobs' handler does nothing
 	tables     int           // that the jobs share; 0: each job has its own
 	hold       time.Duration // for which a job that shares its table holds it
+	spread     time.Duration // over which the firings of a second are spread
 	profile    string        // the folder for profiles; "" for none
 	statements bool
 	postgres   []string // further settings of PostgreSQL
@@ -74,6 +75,8 @@ func parseOptions(args []string, errOut io.Writer) (options, error) {
 	flags.IntVar(&o.tables, "tables", 0, "have the jobs contend for so many tables; needs -no-op")
 	flags.DurationVar(&o.hold, "hold", 200*time.Millisecond,
 		"how long a run holds its table, with -tables")
+	flags.DurationVar(&o.spread, "spread", 0,
+		"jitter of the jobs: spread the firings of each second over this time, below 1s")
 	flags.BoolVar(&o.fsync, "fsync", false, "have PostgreSQL wait for the disk at each commit")
 	flags.Func("postgres", "a further `setting` of PostgreSQL, name=value; may be given again",
 		func(text string) error {

@@ -30,6 +30,9 @@ jobs:
 		if o.tables > 0 {
 			b.WriteString("    wait: {attempts: 20, delay: 100ms, backoff: constant}\n")
 		}
+		if o.spread > 0 {
+			fmt.Fprintf(&b, "    jitter: %s\n", o.spread)
+		}
 		if o.noOp {
 			b.WriteString("    handler: no-op\n")
 			continue

@@ -27,6 +27,9 @@ type Options[Q, A any] struct {
 	Whole func(err error, taken time.Duration) bool
 	// Linger is how long a batch waits at most for questions that Expect has announced.
 	Linger time.Duration
+	// Pace is the least time between the beginnings of two calls. So questions that come one by
+	// one, at a high rate, share calls. AskNow ends the wait.
+	Pace time.Duration
 	// Yield, if set, returns a channel that is closed when more important work has ended, or nil
 	// if there is none. A batch waits for that, at most for YieldFor, and gathers questions
 	// meanwhile. AskNow ends the wait.
@@ -46,7 +49,8 @@ type Batch[Q, A any] struct {
 	arrived chan struct{} // closed when there are none; nil if nobody waits for that
 	idle    chan struct{} // see Idle; nil if nobody waits for it
 	urgent  bool          // a waiting question is urgent
-	hurried chan struct{} // closed when an urgent question comes; nil if no batch yields
+	hurried chan struct{} // closed when an urgent question comes; nil if no batch waits for it
+	began   time.Time     // the last call
 }
 
 type call[Q, A any] struct {
@@ -130,7 +134,7 @@ func (b *Batch[Q, A]) AskExpected(ctx context.Context, question Q,
 	return b.ask(ctx, question, expected, false)
 }
 
-// AskNow is Ask for a question whose batch does not wait because of Options.Yield.
+// AskNow is Ask for a question whose batch does not wait because of Options.Pace and Options.Yield.
 func (b *Batch[Q, A]) AskNow(ctx context.Context, question Q) (A, error) {
 	return b.ask(ctx, question, &Expected{}, true)
 }
@@ -200,12 +204,36 @@ func (b *Batch[Q, A]) more() bool {
 // await waits until the next batch should be sent.
 func (b *Batch[Q, A]) await() {
 	b.linger()
+	b.pace()
 	b.yield()
+}
+
+// pace waits until Options.Pace after the beginning of the last call, unless a question is urgent.
+func (b *Batch[Q, A]) pace() {
+	b.mu.Lock()
+	left := b.options.Pace - time.Since(b.began)
+	b.mu.Unlock()
+	if left <= 0 {
+		return
+	}
+	hurried := b.patience()
+	if hurried == nil {
+		return
+	}
+	timer := sleep.Timer(left)
+	defer timer.Stop()
+	select {
+	case <-hurried:
+	case <-timer.C:
+	}
 }
 
 // yield waits for more important work, at most for Options.YieldFor, unless a question is urgent.
 func (b *Batch[Q, A]) yield() {
-	hurried := b.yielding()
+	if b.options.Yield == nil {
+		return
+	}
+	hurried := b.patience()
 	if hurried == nil {
 		return
 	}
@@ -223,12 +251,11 @@ func (b *Batch[Q, A]) yield() {
 	}
 }
 
-// yielding returns a channel that is closed when an urgent question comes, or nil if the next batch
-// may not yield.
-func (b *Batch[Q, A]) yielding() <-chan struct{} {
+// patience returns a channel that is closed when an urgent question comes, or nil if one waits.
+func (b *Batch[Q, A]) patience() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.options.Yield == nil || b.urgent {
+	if b.urgent {
 		return nil
 	}
 	b.hurried = make(chan struct{})
@@ -277,6 +304,7 @@ func (b *Batch[Q, A]) gather() []*call[Q, A] {
 	calls := b.waiting[:n:n]
 	b.waiting = b.waiting[n:]
 	b.urgent = b.urgent && len(b.waiting) > 0
+	b.began = time.Now()
 	return calls
 }
 

@@ -263,6 +263,46 @@ func TestBatchDoesNotWaitForAQuestionThatWillNotCome(t *testing.T) {
 	})
 }
 
+const pace = 10 * time.Millisecond
+
+// The first question is sent at once. The next ones share a call, which begins a pace after the
+// first. An urgent question does not wait.
+func TestBatchesKeepTheirPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGated()
+		b := batch.New(batch.Options[int, int]{Send: g.send, Timeout: time.Minute, Most: 1000,
+			Pace: pace})
+		var all sync.WaitGroup
+		start := time.Now()
+		expectAt := func(want time.Duration, questions ...int) {
+			t.Helper()
+			g.expect(t, questions...)
+			if at := time.Since(start); at != want {
+				t.Errorf("the batch %v was sent after %s, want %s", questions, at, want)
+			}
+			g.goOn <- nil
+		}
+		asking(t, &all, b, 1)
+		expectAt(0, 1)
+		time.Sleep(pace / 4)
+		asking(t, &all, b, 2)
+		time.Sleep(pace / 4)
+		asking(t, &all, b, 3)
+		expectAt(pace, 2, 3)
+		asking(t, &all, b, 4)
+		all.Go(func() {
+			if got, err := b.AskNow(t.Context(), 5); got != 5 || err != nil {
+				t.Errorf("5 was answered %d, %v", got, err)
+			}
+		})
+		expectAt(pace, 4, 5)
+		time.Sleep(pace)
+		asking(t, &all, b, 6)
+		expectAt(2*pace, 6)
+		all.Wait()
+	})
+}
+
 const yieldFor = 50 * time.Millisecond
 
 // yielding is a test in which question 1 is asked while a more important question is announced.

@@ -69,15 +69,14 @@ func (s starter) ask(stop context.Context, f *firing, apart bool) (storage.Start
 		New: f.adopted == uuid.Nil && !f.written,
 	}
 	var stopped time.Time
-	for unknown := false; ; {
-		result, err := s.calls.askExpected(f.session.Context(),
-			sessionCall[storage.StartRequest]{f.session.ID, request}, apart, f.expected)
+	for unknown, undecided := false, false; ; {
+		result, err := s.send(f, request, apart, undecided)
 		apart = errors.Is(err, storage.ErrRowHeld)
 		unknown = unknown || !apart
 		request.New = false
 		switch {
 		case err == nil && result.Outcome == storage.StartUndecided:
-			unknown = false
+			unknown, undecided = false, true
 			continue
 		case err == nil, f.session.Context().Err() != nil:
 			return result, err
@@ -96,6 +95,16 @@ func (s starter) ask(stop context.Context, f *firing, apart bool) (storage.Start
 		}
 		sleep.For(f.session.Context(), startBackoff)
 	}
+}
+
+// send sends the request once. again says that the store has left the firing undecided.
+func (s starter) send(f *firing, request storage.StartRequest, apart,
+	again bool) (storage.StartResult, error) {
+	call := sessionCall[storage.StartRequest]{f.session.ID, request}
+	if again && !apart {
+		return s.calls.askNow(f.session.Context(), call)
+	}
+	return s.calls.askExpected(f.session.Context(), call, apart, f.expected)
 }
 
 // started returns what start returns for an answer of the store.

@@ -19,8 +19,9 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// atOnce is the longest start delay on the first replica.
-const atOnce = 10 * time.Millisecond
+// atOnce is the longest start delay on the first replica: less than that on the second one, and
+// more than two paces of batches.
+const atOnce = 30 * time.Millisecond
 
 // secondRank is the longest start delay if the first two replicas of a firing are gone.
 const secondRank = 100 * time.Millisecond
