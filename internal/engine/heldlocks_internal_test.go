@@ -32,6 +32,17 @@ func newTestHeldLocks(t *testing.T) (*heldLocks, []locking.Request) {
 		[]locking.Request{{Resource: orders, Mode: locking.Exclusive}}
 }
 
+// running looks at the locks until the returned function is called.
+func running(t *testing.T, h *heldLocks) (end func()) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	go h.run(ctx)
+	return func() {
+		stop()
+		synctest.Wait()
+	}
+}
+
 // runOf returns the id of the run that a test calls by this name.
 func runOf(name string) uuid.UUID { return uuid.NewSHA1(uuid.NameSpaceOID, []byte(name)) }
 
@@ -111,10 +122,8 @@ func TestOwnLockAndSharedRequestsAreNotBlocked(t *testing.T) {
 func TestLooksFollowTheTimeOfTheHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, orders := newTestHeldLocks(t)
-		ctx, stop := context.WithCancel(t.Context())
-		go h.run(ctx)
-		defer synctest.Wait()
-		defer stop()
+		ctx := t.Context()
+		defer running(t, h)()
 		lock, err := h.locker.TryAcquire(ctx, ownerOf("one"), orders)
 		if err != nil {
 			t.Fatal(err)
@@ -163,10 +172,7 @@ func refusedBehind(run string) *refusal {
 func TestFiringsBehindARefusedOneLeaveTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, orders := newTestHeldLocks(t)
-		ctx, stop := context.WithCancel(t.Context())
-		go h.run(ctx)
-		defer synctest.Wait()
-		defer stop()
+		defer running(t, h)()
 		began := time.Now()
 		wake, leave := h.handover.wait(orders[0].Resource.String(),
 			waitingSince(began.Add(time.Second), "refused"))
@@ -200,10 +206,7 @@ func TestFiringsBehindARefusedOneLeaveTheLock(t *testing.T) {
 func TestRunWithoutAdvisoryLockIsNotAwaitedInMemcached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, orders := newTestHeldLocks(t)
-		ctx, stop := context.WithCancel(t.Context())
-		go h.run(ctx)
-		defer synctest.Wait()
-		defer stop()
+		defer running(t, h)()
 		wake, leave := h.handover.wait(orders[0].Resource.String(),
 			waitingSince(time.Now(), "waiting"))
 		defer leave()
@@ -228,10 +231,7 @@ func TestRunWithoutAdvisoryLockIsNotAwaitedInMemcached(t *testing.T) {
 func TestReleaseBeforeTheWaitIsFoundByALook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, orders := newTestHeldLocks(t)
-		ctx, stop := context.WithCancel(t.Context())
-		go h.run(ctx)
-		defer synctest.Wait()
-		defer stop()
+		defer running(t, h)()
 		h.met(orders[0].Resource, ownerOf("one"), time.Now())
 		h.released(orders)
 		h.handover.released(orders)
@@ -262,10 +262,7 @@ func expectWake(t *testing.T, wake <-chan struct{}, after time.Duration) {
 func TestLookWakesTheNextFiringWhileTheLockIsFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, orders := newTestHeldLocks(t)
-		ctx, stop := context.WithCancel(t.Context())
-		go h.run(ctx)
-		defer synctest.Wait()
-		defer stop()
+		defer running(t, h)()
 		name := orders[0].Resource.String()
 		first, leave := h.handover.wait(name, waitingSince(time.Now(), "first"))
 		defer leave()
@@ -298,10 +295,7 @@ func TestFailedLookWakesAllFirings(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.locker = locker
-		ctx, stop := context.WithCancel(t.Context())
-		go h.run(ctx)
-		defer synctest.Wait()
-		defer stop()
+		defer running(t, h)()
 		name := orders[0].Resource.String()
 		first, leave := h.handover.wait(name, waitingSince(time.Now(), "first"))
 		defer leave()
@@ -321,10 +315,8 @@ func TestFailedLookWakesAllFirings(t *testing.T) {
 func TestLooksAtHeldLocksOfOwnRunsAreRare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, orders := newTestHeldLocks(t)
-		ctx, stop := context.WithCancel(t.Context())
-		go h.run(ctx)
-		defer synctest.Wait()
-		defer stop()
+		ctx := t.Context()
+		defer running(t, h)()
 		if _, err := h.locker.TryAcquire(ctx, ownerOf("one"), orders); err != nil {
 			t.Fatal(err)
 		}
