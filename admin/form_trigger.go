@@ -113,7 +113,7 @@ func (r *reader) triggerView(ctx context.Context, name string) (v triggerView, e
 	if err != nil {
 		return v, fmt.Errorf("job %q: %w", words.Cut(name, 200), err)
 	}
-	v.Job = newJob(view, nil)
+	v.Job = newJob(&r.schedules, view, nil)
 	if v.Active, err = r.Runs(ctx, storage.RunFilter{Job: name, Later: new(false),
 		States: []jobs.State{jobs.Waiting, jobs.Running}, Limit: storage.MaxBatch}); err != nil {
 		return v, err

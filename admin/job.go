@@ -305,7 +305,7 @@ func (r *jobLister) completeJobs(ctx context.Context, now time.Time,
 	}
 	list := make([]Job, 0, len(views))
 	for _, v := range views {
-		job := newJob(v, outcomes[v.Name])
+		job := newJob(&r.schedules, v, outcomes[v.Name])
 		if scheduledTimes := r.scheduledTimesOf(v.Name, now, 1); len(scheduledTimes) > 0 {
 			job.NextScheduledAt = &scheduledTimes[0]
 		}
@@ -316,11 +316,11 @@ func (r *jobLister) completeJobs(ctx context.Context, now time.Time,
 	return list, nil
 }
 
-func newJob(v storage.JobView, outcomes []storage.Outcome) Job {
+func newJob(schedules *scheduleWords, v storage.JobView, outcomes []storage.Outcome) Job {
 	job := Job{
 		Name: v.Name, Description: v.Description, Group: v.Group, Priority: v.Priority,
 		Source:   v.Source,
-		Schedule: v.Schedule, Words: scheduleWords(v.Schedule, v.Zone), Timezone: v.Zone,
+		Schedule: v.Schedule, Words: schedules.describe(v.Schedule, v.Zone), Timezone: v.Zone,
 		Handler:   v.Handler,
 		Resources: locks.ResourcesOf(v.Resources), Recover: v.Recover, Version: v.Version,
 		Removed: v.Removed, Pauses: v.Pauses, Outcomes: []storage.Outcome{},

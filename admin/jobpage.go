@@ -113,7 +113,7 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 		spec, asked := r.spec(ctx, name)
 		if d.Pending = spec != nil; d.Pending || asked != nil {
 			added := storage.Definition{Name: name, Source: storage.FromStore}
-			d.Job = newJob(storage.JobView{Definition: added}, nil)
+			d.Job = newJob(&r.schedules, storage.JobView{Definition: added}, nil)
 			d.ScheduledTimes, d.EndCounts = []time.Time{}, []storage.EndCount{}
 			d.Active, d.Recent = []storage.Record{}, []storage.Record{}
 			return d, asked
@@ -127,7 +127,7 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 		return d, fmt.Errorf("outcomes: %w", err)
 	}
 	read := outcomes[name]
-	d.Job = newJob(view, read[:min(len(read), shownOutcomes)])
+	d.Job = newJob(&r.schedules, view, read[:min(len(read), shownOutcomes)])
 	if len(read) > 0 {
 		if d.Calendar, err = r.days.calendar(ctx, view, read, calendarRuns, now); err != nil {
 			return d, err

@@ -25,6 +25,7 @@ type reader struct {
 	lists          *jobLister
 	counter        *runCounter
 	days           *dayCounter
+	schedules      scheduleWords
 	rules          Rules
 	explain        func(ctx context.Context, job, at string) (explain.Explanation, error)
 }

@@ -7,36 +7,37 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
-// maxDescribed bounds the descriptions that describedSchedules holds.
+// maxDescribed bounds the descriptions that a scheduleWords holds.
 const maxDescribed = 20_000
 
 // zonedSchedule is a schedule as the store has it.
 type zonedSchedule struct{ text, zone string }
 
-// describedSchedules holds descriptions of schedules, because each page of jobs shows many and a
-// schedule always has the same. Parsing a schedule and its zone takes 20 µs.
-var describedSchedules = struct {
-	sync.Mutex
-	words map[zonedSchedule]string
-}{words: make(map[zonedSchedule]string)}
+// scheduleWords holds descriptions of schedules, because each page of jobs shows many and a
+// schedule always has the same. Parsing a schedule and its zone takes 20 µs. The zero value is
+// empty. It may be used concurrently.
+type scheduleWords struct {
+	mu    sync.Mutex
+	known map[zonedSchedule]string
+}
 
-// scheduleWords describes a schedule in words. It returns the text itself if this version can't
-// parse it, because a newer version may have written it.
-func scheduleWords(text, zone string) string {
-	of := zonedSchedule{text, zone}
-	describedSchedules.Lock()
-	words, known := describedSchedules.words[of]
-	describedSchedules.Unlock()
-	if known {
+// describe describes a schedule in words. It returns the text itself if this version can't parse
+// it, because a newer version may have written it.
+func (w *scheduleWords) describe(text, zone string) string {
+	s := zonedSchedule{text, zone}
+	w.mu.Lock()
+	words, isKnown := w.known[s]
+	w.mu.Unlock()
+	if isKnown {
 		return words
 	}
-	words = of.describe()
-	describedSchedules.Lock()
-	defer describedSchedules.Unlock()
-	if len(describedSchedules.words) >= maxDescribed {
-		clear(describedSchedules.words)
+	words = s.describe()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.known == nil || len(w.known) >= maxDescribed {
+		w.known = make(map[zonedSchedule]string)
 	}
-	describedSchedules.words[of] = words
+	w.known[s] = words
 	return words
 }
 

@@ -30,6 +30,8 @@ var templateFiles embed.FS
 type Templates struct {
 	set    *template.Template
 	Assets *Assets // that the templates link to
+	// buffers are those of pages, for use again. A page is large, and its buffer grows in steps.
+	buffers sync.Pool
 }
 
 // NewTemplates parses the templates.
@@ -113,7 +115,7 @@ func NewTemplates() (*Templates, error) {
 	if err := parse(set); err != nil {
 		return nil, fmt.Errorf("admin templates: %w", err)
 	}
-	return &Templates{set, a}, nil
+	return &Templates{set: set, Assets: a}, nil
 }
 
 // actionFrame is the frame of the pages of actions.
@@ -172,8 +174,8 @@ func unindented(text string) string {
 // Write renders a page. It renders to a buffer first, so that a failing template leaves no partial
 // page.
 func (s *Site) Write(w http.ResponseWriter, status int, name string, data any) {
-	body := buffers.Get().(*bytes.Buffer)
-	defer keepBuffer(body)
+	body := s.Templates.buffer()
+	defer s.Templates.keep(body)
 	if err := s.Templates.set.ExecuteTemplate(body, name, data); err != nil {
 		s.Log.Error().Err(err).Str("template", name).Msg("admin page could not be rendered")
 		WritePlain(w, http.StatusInternalServerError,
@@ -186,14 +188,19 @@ func (s *Site) Write(w http.ResponseWriter, status int, name string, data any) {
 // maxKeptBuffer bounds the memory of a buffer that is kept for the next page, in bytes.
 const maxKeptBuffer = 1 << 20
 
-// buffers are those of pages, for use again. A page is large, and its buffer grows in steps.
-var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+// buffer returns an empty buffer for a page.
+func (t *Templates) buffer() *bytes.Buffer {
+	if b, isKept := t.buffers.Get().(*bytes.Buffer); isKept {
+		return b
+	}
+	return new(bytes.Buffer)
+}
 
-// keepBuffer keeps a buffer for the next page. Nobody may use it afterwards.
-func keepBuffer(b *bytes.Buffer) {
+// keep keeps a buffer for the next page. Nobody may use it afterwards.
+func (t *Templates) keep(b *bytes.Buffer) {
 	if b.Cap() <= maxKeptBuffer {
 		b.Reset()
-		buffers.Put(b)
+		t.buffers.Put(b)
 	}
 }
 
