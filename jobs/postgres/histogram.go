@@ -34,10 +34,11 @@ SELECT state, sum(runs)::bigint FROM (
     SELECT state, runs FROM holdfast.tally_changes) t GROUP BY state`
 
 	// estimateRuns is how the planner estimates the rows of a table: the rows for each page at the
-	// last VACUUM or ANALYZE, times the current number of pages. -1: it does not know. A table that
-	// was small then may have been almost empty, so its rows for each page say nothing.
+	// last VACUUM or ANALYZE, times the current number of pages. -1: it does not know. A table of
+	// less than 1,000 pages (8 MB) is not estimated, because most of its rows may have been added
+	// or deleted since then.
 	estimateRuns = `
-SELECT CASE WHEN reltuples >= 0 AND relpages >= 10 THEN (reltuples / relpages
+SELECT CASE WHEN reltuples >= 0 AND relpages >= 1000 THEN (reltuples / relpages
     * (pg_relation_size(oid) / current_setting('block_size')::int))::bigint ELSE -1 END
 FROM pg_class WHERE oid = 'holdfast.runs'::regclass`
 
