@@ -170,6 +170,15 @@ func TestMoreConcurrentRunsThanRows(t *testing.T) {
 	if c.Lanes[0].Rows != MaxRows || c.Overlapping != 9-MaxRows {
 		t.Errorf("%d rows, %d crowded", c.Lanes[0].Rows, c.Overlapping)
 	}
+	labels := 0
+	for _, b := range c.Lanes[0].Bars {
+		if b.Label != "" {
+			labels++
+		}
+	}
+	if labels != MaxRows {
+		t.Errorf("%d labels in %d rows of bars that overlap", labels, MaxRows)
+	}
 }
 
 func TestPositionsOfLanes(t *testing.T) {

@@ -58,7 +58,11 @@ func (d *drawer) lane(runs []storage.RunInterval, y, height int) Lane {
 	}
 	for i, row := range rows {
 		top, next := i*out.Rows*rowHeight/len(rows), (i+1)*out.Rows*rowHeight/len(rows)
-		for _, b := range d.merge(row) {
+		bars := d.merge(row)
+		for j, b := range bars {
+			if j+1 < len(bars) && bars[j+1].X < b.X+b.W {
+				b.Label = "" // the next bar covers it
+			}
 			b.Y, b.H = out.BarsY+top, min(next-top-barGap(len(rows), out.Rows), maxBarHeight)
 			out.Bars = append(out.Bars, b)
 		}

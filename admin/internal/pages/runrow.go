@@ -141,10 +141,14 @@ func (r *runRows) why(run *storage.Record) {
 		o.addTo(&r.HTML)
 		r.Add(`</span>`)
 	} else if why != "" {
-		r.Add(`<span class="cut2"><bdi data-says>`, why, `</bdi></span> `)
+		r.Add(`<span`)
+		r.AddIf(r.Fixed, ` class="cut2"`)
+		r.Add(`><bdi data-says>`, why, `</bdi></span> `)
 	}
 	if run.Error != "" {
-		r.Add(`<span class="err cut2"><bdi>`, words.Cut(run.Error, 300), `</bdi></span>`)
+		r.Add(`<span class="err`)
+		r.AddIf(r.Fixed, ` cut2`)
+		r.Add(`"><bdi>`, words.Cut(run.Error, 300), `</bdi></span>`)
 	}
 	r.Add(`</div></td>`)
 }
