@@ -90,7 +90,7 @@ func (s *Scheduler) start(runs storage.RunStore,
 	s.databases = map[string]*jobDatabase{}
 	log := zerolog.New(zerolog.ConsoleWriter{Out: s.t.Output(), NoColor: true,
 		TimeFormat: time.DateTime}).Level(zerolog.WarnLevel).With().Timestamp().Logger()
-	shared := &app.Shared{Locks: app.InMemory(),
+	shared := &app.Shared{Locks: app.InMemory(), Unpaced: true,
 		Store: app.Storage{Store: s.store, RunStore: runs, Events: noAudit{}},
 		Databases: func(name string) engine.Database {
 			d := &jobDatabase{name: name}

@@ -60,6 +60,7 @@ type Shared struct {
 	Locks *LockBackend
 	// Databases returns a database of the section databases; nil: the replica opens them.
 	Databases func(name string) engine.Database
+	Unpaced   bool // see engine.Options
 }
 
 // Replica is one process's part of a cluster: scheduler, locks, store and page. It runs once.

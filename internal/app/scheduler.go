@@ -71,6 +71,7 @@ func (r *Replica) schedulerOptions(config *configs.Config, table []jobs.Job,
 		KeepHistory:    config.History.Keep,
 		KeepTriggered:  config.History.KeepTriggered,
 		SealAudit:      config.Audit.Chain,
+		Unpaced:        r.shared != nil && r.shared.Unpaced,
 
 		Middleware: r.middleware,
 		Listeners:  r.listeners,

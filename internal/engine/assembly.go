@@ -95,11 +95,15 @@ func (s *Scheduler) newDispatcher() *dispatcher {
 
 func (s *Scheduler) newExecutor() *executor {
 	o := s.options
-	notes := &notes{replica: o.Replica, clock: s.clock, calls: newBatcher(bySession(o.Store.Note)),
-		events: s.events}
+	pace := batchPace
+	if o.Unpaced {
+		pace = 0
+	}
+	notes := &notes{replica: o.Replica, clock: s.clock,
+		calls: newBatcher(bySession(o.Store.Note), pace), events: s.events}
 	handover := newHandover()
 	s.heldLocks = newHeldLocks(o.Locker, handover, s.intervals, s.log)
-	starts := newBatcher(bySession(o.Store.Start))
+	starts := newBatcher(bySession(o.Store.Start), pace)
 	locks := advisoryLocks{replica: o.Replica, locker: o.Locker, clockLimit: s.clockLimit,
 		skipUnavailable: o.SkipWithoutLocks, databases: o.Databases, held: s.heldLocks}
 	return &executor{
@@ -114,7 +118,7 @@ func (s *Scheduler) newExecutor() *executor {
 		attempts: performer{replica: o.Replica, clock: s.clock, registry: s.registry,
 			store: o.RunStore, cluster: o.Store.ClusterID(), databases: o.Databases,
 			locks: locks, active: s.active,
-			finishes: finisher{calls: newFinishBatcher(o.Store.Finish, starts.usual.Idle),
+			finishes: finisher{calls: newFinishBatcher(o.Store.Finish, starts.usual.Idle, pace),
 				clock: s.clock, handover: handover, ttl: o.SessionTTL},
 			events: s.events, wakes: s.wakes, logOutput: o.LogOutput},
 		wakes: s.wakes,

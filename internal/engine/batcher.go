@@ -24,8 +24,9 @@ const batchLinger = 10 * time.Millisecond
 // block for the store's lock timeout again.
 type batcher[Q, A any] struct{ usual, apart *batch.Batch[Q, A] }
 
-func newBatcher[Q, A any](send func(context.Context, []Q) ([]A, error)) *batcher[Q, A] {
-	return newBatcherOf(batch.Options[Q, A]{Send: send, Most: storage.MaxBatch})
+func newBatcher[Q, A any](send func(context.Context, []Q) ([]A, error),
+	pace time.Duration) *batcher[Q, A] {
+	return newBatcherOf(batch.Options[Q, A]{Send: send, Most: storage.MaxBatch, Pace: pace})
 }
 
 // batchPace is the least time between two batches of a kind. A start or a finish that is alone in
@@ -38,14 +39,14 @@ const yieldFor = 50 * time.Millisecond
 // newFinishBatcher returns a batcher of finishes. Its batches wait while starts are under way:
 // starts returns a channel that is closed when there is none, or nil.
 func newFinishBatcher(send func(context.Context, []storage.FinishRequest) ([]bool, error),
-	starts func() <-chan struct{}) *batcher[storage.FinishRequest, bool] {
+	starts func() <-chan struct{}, pace time.Duration) *batcher[storage.FinishRequest, bool] {
 	return newBatcherOf(batch.Options[storage.FinishRequest, bool]{Send: send,
 		Most: storage.MaxFinishBytes, Weigh: storage.FinishRequest.Weight,
-		Yield: starts, YieldFor: yieldFor})
+		Yield: starts, YieldFor: yieldFor, Pace: pace})
 }
 
 func newBatcherOf[Q, A any](o batch.Options[Q, A]) *batcher[Q, A] {
-	o.Timeout, o.Whole, o.Linger, o.Pace = batchTimeout, meetsAll, batchLinger, batchPace
+	o.Timeout, o.Whole, o.Linger = batchTimeout, meetsAll, batchLinger
 	return &batcher[Q, A]{usual: batch.New(o), apart: batch.New(o)}
 }
 

@@ -61,7 +61,7 @@ func slowly(send func(context.Context, []int) ([]int, error)) func(context.Conte
 func TestLockedRowFailsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for i, err := range askAll(t,
-			newBatcher(slowly(holding(func(q int) bool { return q == 3 }))), 8) {
+			newBatcher(slowly(holding(func(q int) bool { return q == 3 })), batchPace), 8) {
 			if held := i+1 == 3; held != errors.Is(err, storage.ErrRowHeld) || !held && err != nil {
 				t.Errorf("question %d: got %v, want only question 3 held", i+1, err)
 			}
@@ -72,8 +72,8 @@ func TestLockedRowFailsAlone(t *testing.T) {
 func TestBatchWithARowThatAllNeedFailsSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		for i, err := range askAll(t, newBatcher(slowly(holding(func(int) bool { return true }))),
-			storage.MaxBatch) {
+		all := holding(func(int) bool { return true })
+		for i, err := range askAll(t, newBatcher(slowly(all), batchPace), storage.MaxBatch) {
 			if !errors.Is(err, storage.ErrRowHeld) {
 				t.Fatalf("question %d: got %v, want ErrRowHeld", i+1, err)
 			}
@@ -86,7 +86,7 @@ func TestBatchWithARowThatAllNeedFailsSoon(t *testing.T) {
 
 func TestSeparateCallsDoNotDelayOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newBatcher(holding(func(q int) bool { return q == 3 }))
+		l := newBatcher(holding(func(q int) bool { return q == 3 }), batchPace)
 		held := make(chan error, 1)
 		go func() {
 			_, err := l.ask(t.Context(), 3, true)
@@ -109,7 +109,7 @@ func TestUnavailableStoreIsCalledOncePerBatch(t *testing.T) {
 		l := newBatcher(slowly(func(context.Context, []int) ([]int, error) {
 			asked++
 			return nil, fmt.Errorf("start: %w", storage.ErrUnavailable)
-		}))
+		}), batchPace)
 		for i, err := range askAll(t, l, 9) {
 			if !errors.Is(err, storage.ErrUnavailable) {
 				t.Errorf("question %d: got %v, want ErrUnavailable", i+1, err)

@@ -59,6 +59,10 @@ type Options struct {
 	// the store alone.
 	SkipWithoutLocks bool
 
+	// Unpaced ends the pace of batches (batchPace), so that a replica whose clock stands still does
+	// all that is due: for tests with a clock of their own.
+	Unpaced bool
+
 	Middleware []jobs.Middleware // wraps all handlers, the outermost first
 	Listeners  []jobs.Listener   // get the events of this replica
 	// Observer, if set, is called with each event by the goroutine of the firing: concurrently. It
