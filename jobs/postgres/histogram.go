@@ -34,11 +34,10 @@ SELECT state, sum(runs)::bigint FROM (
     SELECT state, runs FROM holdfast.tally_changes) t GROUP BY state`
 
 	// estimateRuns is how the planner estimates the rows of a table: the rows for each page at the
-	// last VACUUM or ANALYZE, times the current number of pages. -1: it does not know. A table of
-	// less than 1,000 pages (8 MB) is not estimated, because most of its rows may have been added
-	// or deleted since then.
+	// last VACUUM or ANALYZE, times the current number of pages. -1: it does not know. A table that
+	// was small then may have been almost empty, so its rows for each page say nothing.
 	estimateRuns = `
-SELECT CASE WHEN reltuples >= 0 AND relpages >= 1000 THEN (reltuples / relpages
+SELECT CASE WHEN reltuples >= 0 AND relpages >= 10 THEN (reltuples / relpages
     * (pg_relation_size(oid) / current_setting('block_size')::int))::bigint ELSE -1 END
 FROM pg_class WHERE oid = 'holdfast.runs'::regclass`
 
@@ -97,6 +96,8 @@ func (s *Store) Histogram(ctx context.Context, from, until time.Time,
 
 // EndedRuns implements storage.Histograms. The tallies also count runs of triggers that were pruned
 // before the others. If the planner expects much fewer runs in the table, the tallies are not used.
+// Its estimate is wrong if it is at most exactly, because more runs were counted: the last ANALYZE
+// came just after many runs were deleted.
 func (s *Store) EndedRuns(ctx context.Context, exactly int) (storage.EndedRuns, error) {
 	newest, all, err := s.runsByState(ctx, countNewest, exactly+1)
 	if err != nil || all <= exactly {
@@ -110,8 +111,8 @@ func (s *Store) EndedRuns(ctx context.Context, exactly int) (storage.EndedRuns, 
 	if err := s.views.QueryRow(ctx, estimateRuns).Scan(&planned); err != nil {
 		return storage.EndedRuns{}, wrap("estimate runs", err)
 	}
-	if planned >= 0 && planned < all/2 {
-		return storage.EndedRuns{Runs: max(planned, exactly), Estimated: true}, nil
+	if planned > exactly && planned < all/2 {
+		return storage.EndedRuns{Runs: planned, Estimated: true}, nil
 	}
 	return storage.NewEndedRuns(tallied, true), nil
 }

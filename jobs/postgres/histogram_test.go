@@ -178,7 +178,7 @@ SELECT timestamptz '2026-01-01' + n / 20 * interval '15 minutes', 'succeeded', n
 
 // The tallies also count runs that were pruned before the others. If a table of some size has much
 // fewer runs, its estimate is used. The estimate of a small table is not: an ANALYZE may have found
-// it almost empty, also if it has many pages with deleted rows.
+// it almost empty, also if it had many pages with deleted rows.
 func TestEndedRunsAreEstimatedByALargeTableOnly(t *testing.T) {
 	s := newSingleHarness(t)
 	end := func(runs int) {
