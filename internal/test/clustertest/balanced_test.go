@@ -227,7 +227,7 @@ func TestReplicaDiesWhileAPageIsOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	browsertest.Until(t, tab,
-		`["a", "b"].includes(`+servedBy+`) && [...document.querySelectorAll(".badge.lost, .badge.expired")].length == 1`)
+		`["a", "b"].includes(`+servedBy+`) && document.querySelectorAll('[data-key^="session-"] .badge.lost').length == 1`)
 	if hidden := browsertest.Evaluate[bool](t, tab,
 		`document.querySelector(".offline").hidden`); !hidden {
 		t.Error("note that the page is stale: got one, want none")
