@@ -56,11 +56,11 @@ test: tools testrun ## all tests with real servers and the race detector, in ran
 	@$(TESTNESTED)
 	$(TESTENV) exec $(TESTRUN) -- $(TESTFLAGS) -timeout 10m $(PACKAGES)
 
-# The simulation of 150 days takes longest.
 # Beside other tests, pages show that the database is slow.
 soak: ALONE := '^TestPagesDoNotShift$$'
+# The simulation of 150 days takes longest.
 soak: PACKAGES := ./internal/engine $(PACKAGES)
-soak: tools testrun ## the same tests for longer, and the long proofs; 50 minutes or more
+soak: tools testrun ## the same tests for longer, and the long proofs; 40 minutes or more
 	@$(TESTNESTED)
 	HOLDFAST_SOAK=1 $(TESTENV) $(TESTRUN) -- $(TESTFLAGS) -timeout 20m -run $(ALONE) \
 		./internal/test/clustertest
