@@ -64,7 +64,8 @@ soak: tools testrun ## the same tests for longer, and the long proofs; 40 minute
 	@$(TESTNESTED)
 	HOLDFAST_SOAK=1 $(TESTENV) $(TESTRUN) -- $(TESTFLAGS) -timeout 20m -run $(ALONE) \
 		./internal/test/clustertest
-	HOLDFAST_SOAK=1 $(TESTENV) exec $(TESTRUN) -- $(TESTFLAGS) -timeout 45m -skip $(ALONE) $(PACKAGES)
+	HOLDFAST_SOAK=1 $(TESTENV) exec $(TESTRUN) -- $(TESTFLAGS) -timeout 45m -skip $(ALONE) \
+		$(PACKAGES)
 
 test-under-load: tools testrun ## make test RUNS times (5) with one busy loop per processor
 	$(TESTENV) exec $(TESTRUN) -runs $(RUNS) -busy $$(nproc) -- \

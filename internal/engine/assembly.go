@@ -30,7 +30,7 @@ func New(o Options) (*Scheduler, error) {
 		workers:    newWorkers(o.Workers), active: newActive(),
 		ready:     newReady(o.Replica, cmp.Or(o.CatchUp, max(o.Workers/4, 1))),
 		eventBus:  newEventBus(o.Observer, o.Listeners, log),
-		intervals: defaultIntervals(), stopping: make(chan struct{}),
+		intervals: defaultIntervals(), paces: newPaces(o.Unpaced), stopping: make(chan struct{}),
 	}
 	// each of these needs only those before it
 	s.wakes = newWakes()
@@ -86,8 +86,9 @@ func (s *Scheduler) newControlState() *controlState {
 func (s *Scheduler) newDispatcher() *dispatcher {
 	return &dispatcher{
 		table: s.table, controlState: s.controlState, clock: s.clock, clockLimit: s.clockLimit,
-		keeper: s.keeper, intervals: s.intervals, log: s.log, revised: s.activation.revised,
-		ready: s.ready, ranking: s.ranking, lookout: s.lookout,
+		keeper: s.keeper, intervals: s.intervals, pace: s.paces.dispatch, log: s.log,
+		revised: s.activation.revised,
+		ready:   s.ready, ranking: s.ranking, lookout: s.lookout,
 		prefilter: prefilter{locker: s.options.Locker, ready: s.ready, log: s.log},
 		workers:   s.workers, active: s.active, executor: s.newExecutor(),
 	}
@@ -95,15 +96,11 @@ func (s *Scheduler) newDispatcher() *dispatcher {
 
 func (s *Scheduler) newExecutor() *executor {
 	o := s.options
-	pace := batchPace
-	if o.Unpaced {
-		pace = 0
-	}
 	notes := &notes{replica: o.Replica, clock: s.clock,
-		calls: newBatcher(bySession(o.Store.Note), pace), events: s.events}
+		calls: newBatcher(bySession(o.Store.Note), s.paces.notes), events: s.events}
 	handover := newHandover()
 	s.heldLocks = newHeldLocks(o.Locker, handover, s.intervals, s.log)
-	starts := newBatcher(bySession(o.Store.Start), pace)
+	starts := newBatcher(bySession(o.Store.Start), s.paces.starts)
 	locks := advisoryLocks{replica: o.Replica, locker: o.Locker, clockLimit: s.clockLimit,
 		skipUnavailable: o.SkipWithoutLocks, databases: o.Databases, held: s.heldLocks}
 	return &executor{
@@ -118,7 +115,8 @@ func (s *Scheduler) newExecutor() *executor {
 		attempts: performer{replica: o.Replica, clock: s.clock, registry: s.registry,
 			store: o.RunStore, cluster: o.Store.ClusterID(), databases: o.Databases,
 			locks: locks, active: s.active,
-			finishes: finisher{calls: newFinishBatcher(o.Store.Finish, starts.usual.Idle, pace),
+			finishes: finisher{
+				calls: newFinishBatcher(o.Store.Finish, starts.usual.Idle, s.paces.finishes),
 				clock: s.clock, handover: handover, ttl: o.SessionTTL},
 			events: s.events, wakes: s.wakes, logOutput: o.LogOutput},
 		wakes: s.wakes,

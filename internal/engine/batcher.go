@@ -29,10 +29,6 @@ func newBatcher[Q, A any](send func(context.Context, []Q) ([]A, error),
 	return newBatcherOf(batch.Options[Q, A]{Send: send, Most: storage.MaxBatch, Pace: pace})
 }
 
-// batchPace is the least time between two batches of a kind. A start or a finish that is alone in
-// its transaction costs PostgreSQL about ten times as much as in a batch of fifty.
-const batchPace = 10 * time.Millisecond
-
 // yieldFor is how long the ends of runs wait at most while the replica starts runs.
 const yieldFor = 50 * time.Millisecond
 

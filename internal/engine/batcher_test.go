@@ -23,6 +23,8 @@ func holding(held func(question int) bool) func(context.Context, []int) ([]int, 
 	}
 }
 
+const testPace = 10 * time.Millisecond
+
 // askAll asks question 0 alone, then questions 1 to n in one batch. It returns the errors of the
 // batch.
 func askAll(t *testing.T, l *batcher[int, int], n int) []error {
@@ -60,8 +62,8 @@ func slowly(send func(context.Context, []int) ([]int, error)) func(context.Conte
 
 func TestLockedRowFailsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for i, err := range askAll(t,
-			newBatcher(slowly(holding(func(q int) bool { return q == 3 })), batchPace), 8) {
+		third := slowly(holding(func(q int) bool { return q == 3 }))
+		for i, err := range askAll(t, newBatcher(third, testPace), 8) {
 			if held := i+1 == 3; held != errors.Is(err, storage.ErrRowHeld) || !held && err != nil {
 				t.Errorf("question %d: got %v, want only question 3 held", i+1, err)
 			}
@@ -73,7 +75,7 @@ func TestBatchWithARowThatAllNeedFailsSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		all := holding(func(int) bool { return true })
-		for i, err := range askAll(t, newBatcher(slowly(all), batchPace), storage.MaxBatch) {
+		for i, err := range askAll(t, newBatcher(slowly(all), testPace), storage.MaxBatch) {
 			if !errors.Is(err, storage.ErrRowHeld) {
 				t.Fatalf("question %d: got %v, want ErrRowHeld", i+1, err)
 			}
@@ -86,7 +88,7 @@ func TestBatchWithARowThatAllNeedFailsSoon(t *testing.T) {
 
 func TestSeparateCallsDoNotDelayOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newBatcher(holding(func(q int) bool { return q == 3 }), batchPace)
+		l := newBatcher(holding(func(q int) bool { return q == 3 }), testPace)
 		held := make(chan error, 1)
 		go func() {
 			_, err := l.ask(t.Context(), 3, true)
@@ -109,7 +111,7 @@ func TestUnavailableStoreIsCalledOncePerBatch(t *testing.T) {
 		l := newBatcher(slowly(func(context.Context, []int) ([]int, error) {
 			asked++
 			return nil, fmt.Errorf("start: %w", storage.ErrUnavailable)
-		}), batchPace)
+		}), testPace)
 		for i, err := range askAll(t, l, 9) {
 			if !errors.Is(err, storage.ErrUnavailable) {
 				t.Errorf("question %d: got %v, want ErrUnavailable", i+1, err)

@@ -20,6 +20,7 @@ type dispatcher struct {
 	clockLimit   *clockLimit
 	keeper       *keeper
 	intervals    *pollIntervals
+	pace         time.Duration // see paces
 	log          zerolog.Logger
 	// holds a value when this replica must update which jobs it fires
 	revised <-chan struct{}
@@ -35,6 +36,7 @@ type dispatcher struct {
 	// The following fields belong to run's goroutine.
 	timetable timetable
 	next      nextTime
+	taken     time.Time // when tick last took firings from the timetable
 	// for suspended jobs, the first scheduled time that was not started
 	suspended []planned
 	held      []pending // queued firings of jobs that were paused
@@ -80,14 +82,19 @@ func (d *dispatcher) run(ctx context.Context) {
 }
 
 // tick moves every firing that is due to the ready queue, or sets it apart if its job is suspended.
+// It keeps a pace, so that firings gather.
 func (d *dispatcher) tick() {
 	select {
 	case <-d.revised:
 		d.revise()
 	default:
 	}
+	if d.gathersFor() > 0 {
+		return
+	}
 	now := d.clock.now()
 	for at := d.timetable.next(); !at.IsZero() && !at.After(now); at = d.timetable.next() {
+		d.taken = time.Now()
 		p := d.timetable.pop()
 		if p.entry.gone.Load() {
 			continue // removed, or replaced by another entry
@@ -121,6 +128,16 @@ func (d *dispatcher) tick() {
 			d.ready.push(p.pending(now))
 		}
 	}
+}
+
+// gathersFor returns how long tick leaves due firings in the timetable. A replica that is alone
+// takes them at once.
+func (d *dispatcher) gathersFor() time.Duration {
+	now := time.Now()
+	if d.ranking.at(now).len() <= 1 {
+		return 0
+	}
+	return d.pace - now.Sub(d.taken)
 }
 
 // plan plans the entry's first scheduled time after t. It returns this time, or the zero time if
@@ -207,7 +224,7 @@ func (d *dispatcher) clearQueue() {
 func (d *dispatcher) sleep(ctx context.Context) {
 	wait := d.intervals.sleep
 	if scheduledAt := d.timetable.next(); !scheduledAt.IsZero() {
-		wait = min(wait, scheduledAt.Sub(d.clock.now()))
+		wait = min(wait, max(scheduledAt.Sub(d.clock.now()), d.gathersFor()))
 	}
 	timer := sleep.Timer(wait)
 	defer timer.Stop()

@@ -37,6 +37,7 @@
 //	events.go         the events of firings, and eventbus.go, which delivers them
 //	spans.go          the spans of a run's trace
 //	batcher.go        batches of calls to the store
+//	paces.go          how long firings and calls gather before they share requests
 //	session.go        one heartbeat renews the replica's session and all its claims
 //	activation.go     which jobs this replica fires: those whose active definition it has
 //	controlstate.go   obey pauses, drains and cancellations
@@ -68,6 +69,10 @@
 // replica is dead, frozen, drained or has no free worker, the next one starts the firing. A replica
 // that does not know the live sessions tries all firings at once. Without memcached, a replica
 // cannot look, and asks the store for each firing.
+//
+// A replica that is not alone takes due firings from its timetable every 50 ms at most, so that
+// firings which are due one after the other share their requests like those of one time. After a
+// pause of 50 ms, the first is taken when it is due.
 //
 // The gate is an `add` in memcached. It tells all replicas but one, at low cost, that another
 // replica has the firing. Only a clear refusal ends a firing there. The advisory locks come next:

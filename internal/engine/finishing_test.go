@@ -20,7 +20,7 @@ func TestLargeFinishesAreSplitByBytes(t *testing.T) {
 			batches, ends = batches+1, ends+len(requests)
 			return make([]bool, len(requests)), storage.CheckFinishes(requests)
 		}
-		finishes := newFinishBatcher(send, func() <-chan struct{} { return nil }, batchPace)
+		finishes := newFinishBatcher(send, func() <-chan struct{} { return nil }, testPace)
 		large := bytes.Repeat([]byte("1"), storage.MaxSaved)
 		var all sync.WaitGroup
 		for range 300 {

@@ -50,6 +50,33 @@ func TestReleaseWakesTheFirstWaiter(t *testing.T) {
 	})
 }
 
+// Two tables are released one after the other, in less than the pace of starts.
+func TestWokenFiringStartsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		holders := []jobs.Job{once(t, "holder-a", 10*time.Second, "a"),
+			once(t, "holder-b", 10*time.Second, "b")}
+		waiters := []jobs.Job{once(t, "waiter-a", 11*time.Second, "a"),
+			once(t, "waiter-b", 11*time.Second, "b")}
+		handlers := takesBy(map[string]time.Duration{"holder-a": 20 * time.Second,
+			"holder-b": 20*time.Second + 3*time.Millisecond})
+		for i := range waiters {
+			waiters[i].Wait = retry.Policy{Elapsed: time.Hour, Delay: 7 * time.Minute,
+				Backoff: retry.Constant}
+		}
+		stop := c.start(c.options("a", handlers, append(holders, waiters...)...))
+		time.Sleep(2 * time.Minute)
+		stop()
+		for i, waiter := range waiters {
+			ended, began := c.runs(holders[i].Name)[0].FinishedAt, c.runs(waiter.Name)[0].StartedAt
+			if began == nil || began.Sub(*ended) >= time.Millisecond {
+				t.Errorf("%s started at %v, want it at the release of its table at %v",
+					waiter.Name, began, ended)
+			}
+		}
+	})
+}
+
 // An attempt that fails gives back its table until the next one.
 func TestFailedAttemptWakesAWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

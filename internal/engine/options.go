@@ -59,8 +59,8 @@ type Options struct {
 	// the store alone.
 	SkipWithoutLocks bool
 
-	// Unpaced ends the pace of batches (batchPace), so that a replica whose clock stands still does
-	// all that is due: for tests with a clock of their own.
+	// Unpaced lets work begin at once instead of gathering in batches (see paces). So a replica
+	// does all that is due while its clock stands still: for tests with a clock of their own.
 	Unpaced bool
 
 	Middleware []jobs.Middleware // wraps all handlers, the outermost first

@@ -45,6 +45,7 @@ type Scheduler struct {
 	heartbeats   heartbeatLog
 	sealer       *sealer
 	intervals    *pollIntervals
+	paces        paces
 	stopping     chan struct{} // closed when Run begins to stop
 }
 

@@ -97,11 +97,12 @@ func (s starter) ask(stop context.Context, f *firing, apart bool) (storage.Start
 	}
 }
 
-// send sends the request once. again says that the store has left the firing undecided.
+// send sends the request once. again says that the store has left the firing undecided. Then, or if
+// the firing was woken because a resource is free, it does not wait for others.
 func (s starter) send(f *firing, request storage.StartRequest, apart,
 	again bool) (storage.StartResult, error) {
 	call := sessionCall[storage.StartRequest]{f.session.ID, request}
-	if again && !apart {
+	if (again || f.woken != "") && !apart {
 		return s.calls.askNow(f.session.Context(), call)
 	}
 	return s.calls.askExpected(f.session.Context(), call, apart, f.expected)
