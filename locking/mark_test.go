@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -55,6 +56,45 @@ func TestMark(t *testing.T) {
 	if err := one.Mark(t.Context(), "done", time.Millisecond); err == nil {
 		t.Error("a time of a millisecond: got no error, want one")
 	}
+}
+
+// slowReads is a backend whose reads take a time.
+type slowReads struct {
+	locking.Backend
+	takes time.Duration
+}
+
+func (b slowReads) Get(ctx context.Context, keys ...string) (map[string][]byte, error) {
+	select {
+	case <-time.After(b.takes):
+		return b.Backend.Get(ctx, keys...)
+	case <-ctx.Done():
+		return nil, fmt.Errorf("get: %w: %w", locking.ErrUnavailable, ctx.Err())
+	}
+}
+
+// A caller that does not wait for the reply of a server says nothing about the server. If such a
+// caller opened the breaker, a busy replica would pass all gates without asking.
+func TestImpatientLookDoesNotOpenTheBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := memory.New()
+		l, other := markLocker(t, slowReads{backend, 300 * time.Millisecond}), markLocker(t, backend)
+		if won, err := other.Gate(t.Context(), "begun", time.Minute); err != nil || !won {
+			t.Fatalf("got %v (%v), want the gate", won, err)
+		}
+		impatient, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		if _, err := l.Passed(impatient, []string{"begun"}); !errors.Is(err, locking.ErrUnavailable) {
+			t.Fatalf("got %v, want ErrUnavailable", err)
+		}
+		if won, err := l.Gate(t.Context(), "begun", time.Minute); err != nil || won {
+			t.Errorf("got %v (%v), want that another caller has passed the gate", won, err)
+		}
+		passed, err := l.Passed(t.Context(), []string{"begun"})
+		if err != nil || !passed["begun"] {
+			t.Errorf("got %v (%v), want the gate passed", passed, err)
+		}
+	})
 }
 
 func TestMarkWithoutABackend(t *testing.T) {
