@@ -39,8 +39,9 @@ const readBuffer = 16 << 10
 
 // start returns a connection on raw whose reader runs.
 func start(raw net.Conn, id uint64, timeout time.Duration, goroutines *sync.WaitGroup) *conn {
-	c := &conn{Conn: raw, id: id, timeout: timeout, goroutines: goroutines,
-		reader: bufio.NewReaderSize(raw, readBuffer)}
+	patient := patientConn{raw}
+	c := &conn{Conn: patient, id: id, timeout: timeout, goroutines: goroutines,
+		reader: bufio.NewReaderSize(patient, readBuffer)}
 	goroutines.Go(c.read)
 	return c
 }
