@@ -133,6 +133,11 @@ func (s *store) Finish(ctx context.Context, requests []storage.FinishRequest) (
 	return s.inner.Finish(ctx, requests)
 }
 
+func (s *store) Begun(ctx context.Context, firings []storage.Firing) (_ []bool, err error) {
+	defer s.timed("begun", time.Now(), &err)
+	return s.inner.Begun(ctx, firings)
+}
+
 func (s *store) Adopt(ctx context.Context, session uuid.UUID, a storage.Adoption) (
 	_ []storage.Record, err error) {
 	defer s.timed("adopt", time.Now(), &err)

@@ -42,6 +42,7 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"showBackend", beginPipeline, showBackend},
 		{"sessionClaims", beginPipeline, sessionClaims},
 		{"raiseClaims", beginPipeline, raiseClaims},
+		{"begunFirings", beginPipeline, begunFirings},
 		{"startedFirings", beginPipeline, startedFirings}, {"recoverRuns", beginByHash, recoverRuns},
 		{"addDefinitions", beginPipeline, addDefinitions},
 		{"addSessionJobs", beginPipeline, addSessionJobs},

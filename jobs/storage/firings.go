@@ -29,6 +29,9 @@ type Firings interface {
 	// If the requests exceed MaxFinishBytes, Finish does nothing and returns an error that wraps
 	// jobs.ErrTooLarge.
 	Finish(ctx context.Context, requests []FinishRequest) ([]bool, error)
+	// Begun reports for each scheduled firing whether it has a run. Keys must be empty. The number
+	// of firings is at most MaxBatch.
+	Begun(ctx context.Context, firings []Firing) ([]bool, error)
 }
 
 // Firing is a job at one scheduled time. Each run of a trigger or backfill is a firing of its own.

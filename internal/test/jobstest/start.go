@@ -80,6 +80,32 @@ var startRules = []rule{
 			c.same(r, c.record(r.ID, jobs.Waiting))
 		}
 	}},
+	{"scheduled firings with a run have begun", func(c *check) {
+		s := c.session("one")
+		granted, blocked, noted, triggered := request("a", 1, table("s/t")),
+			request("b", 1, table("s/t")), request("c", 1), request("d", 1)
+		triggered.Firing.Key = "k"
+		token := c.granted(s, granted)
+		c.blocked(s, blocked, reasons.LockHeld, granted)
+		equal(c, "note", c.note(s, noteOf(noted, jobs.Skipped, reasons.LockHeld)), true)
+		c.start(s, triggered)
+		recovery := granted.Firing
+		recovery.Recovery = 1
+		asked := []storage.Firing{firing("a", 2), granted.Firing, recovery, blocked.Firing,
+			firing("other", 1), noted.Firing, firing("d", 1), granted.Firing}
+		want := []bool{false, true, false, true, false, true, false, true}
+		for _, state := range []string{"active", "ended"} {
+			begun, err := c.Store.Begun(c.ctx, asked)
+			c.must(err)
+			equal(c, state, fmt.Sprint(begun), fmt.Sprint(want))
+			if state == "active" {
+				c.finished(granted, token, jobs.Succeeded)
+			}
+		}
+		none, err := c.Store.Begun(c.ctx, nil)
+		c.must(err)
+		equal(c, "no firing", len(none), 0)
+	}},
 	{"tokens grow with each grant", func(c *check) {
 		s := c.session("one")
 		var last jobs.Token

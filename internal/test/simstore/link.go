@@ -177,6 +177,11 @@ func (l *Link) Finish(ctx context.Context, requests []storage.FinishRequest) ([]
 	return ask(ctx, l, func() ([]bool, error) { return l.Store.Finish(ctx, requests) })
 }
 
+// Begun implements storage.Firings.
+func (l *Link) Begun(ctx context.Context, firings []storage.Firing) ([]bool, error) {
+	return ask(ctx, l, func() ([]bool, error) { return l.Store.Begun(ctx, firings) })
+}
+
 // Sweep implements storage.Upkeep.
 func (l *Link) Sweep(ctx context.Context) (storage.Swept, error) {
 	return ask(ctx, l, func() (storage.Swept, error) { return l.Store.Sweep(ctx) })
