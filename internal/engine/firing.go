@@ -146,6 +146,7 @@ func (x *executor) obtain(stop context.Context, f *firing) *claim {
 		x.waits.passOn(f)
 		delay, end := policy.next(found, x.clock.now())
 		if end != "" {
+			f.worker.giveBack() // the record takes time and needs no worker
 			x.notes.skip(f, policy, found, end)
 			return nil
 		}
@@ -160,9 +161,11 @@ func (x *executor) obtain(stop context.Context, f *firing) *claim {
 func (x *executor) mayStart(f *firing, policy *waitPolicy, blocked *refusal) bool {
 	switch {
 	case !f.begun && f.entry.spec == nil && x.table.get(f.Job) == nil:
+		f.worker.giveBack()
 		x.notes.skip(f, policy, &refusal{reason: reasons.JobGone,
 			detail: "the job was removed from the configuration"}, reasons.JobGone)
 	case f.tooLate(x.clock.now()):
+		f.worker.giveBack()
 		x.notes.miss(f, policy, blocked)
 	default:
 		return true

@@ -2,6 +2,8 @@ package engine_test
 
 import (
 	"context"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/retry"
@@ -169,4 +172,82 @@ func TestReleaseWhileTheWaitIsRecorded(t *testing.T) {
 				"was recorded, %s after its first try", gap, notes.takes)
 		}
 	})
+}
+
+// A worker does not wait until the skip of a firing is recorded. Otherwise many skips would keep the
+// next firings from their workers. They would come late, and would be skipped too.
+func TestSkipIsRecordedWithoutAWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		stopHolder := c.start(c.options("holder", takes(20*time.Second),
+			once(t, "holder", 10*time.Second, "orders")))
+		skipped, next := once(t, "skipped", 15*time.Second, "orders"),
+			once(t, "next", 16*time.Second)
+		skipped.Wait = retry.Policy{Attempts: 1}
+		o := c.options("a", takes(time.Second), skipped, next)
+		o.Workers, o.Store = 1, &slowNotes{Store: c.store, takes: 4 * time.Second}
+		stop := c.start(o)
+		time.Sleep(time.Minute)
+		stop()
+		stopHolder()
+		if got := c.outcomes("skipped"); !slices.Equal(got, []string{"skipped lock_held"}) {
+			t.Errorf("got %v, want one skip", got)
+		}
+		if r := c.runs("next"); len(r) != 1 || r[0].StartedAt == nil ||
+			r[0].StartedAt.Sub(r[0].ScheduledAt) > 100*time.Millisecond {
+			t.Errorf("got %+v, want a run that started at once", r)
+		}
+	})
+}
+
+// noWorkerNotes counts the notes that a firing waits for a worker.
+type noWorkerNotes struct {
+	storage.Store
+	n atomic.Int64
+}
+
+func (s *noWorkerNotes) Note(ctx context.Context, session uuid.UUID,
+	notes []storage.Note) ([]bool, error) {
+	for _, n := range notes {
+		if n.Reason == reasons.NoWorker {
+			s.n.Add(1)
+		}
+	}
+	return s.Store.Note(ctx, session, notes)
+}
+
+// A woken firing that gets a worker soon is not recorded before.
+func TestShortWaitForAWorkerIsNotRecorded(t *testing.T) {
+	for name, test := range map[string]struct {
+		busy  time.Duration // how long the only worker is busy
+		notes int64
+	}{"a short wait": {600 * time.Millisecond, 0}, "a long wait": {3 * time.Second, 1}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t)
+				stopHolder := c.start(c.options("holder", takes(9300*time.Millisecond),
+					once(t, "holder", 10*time.Second, "orders")))
+				waits := once(t, "waits", 19*time.Second, "orders")
+				waits.Wait = retry.Policy{Elapsed: time.Hour, Delay: 50 * time.Millisecond,
+					Backoff: retry.Constant}
+				waits.Priority = jobs.MaxPriority // it tries before the worker is busy
+				o := c.options("a", takesBy(map[string]time.Duration{"busy": test.busy}), waits,
+					once(t, "busy", 19*time.Second))
+				store := &noWorkerNotes{Store: c.store}
+				o.Workers, o.Store = 1, store
+				stop := c.start(o)
+				time.Sleep(time.Minute)
+				stop()
+				stopHolder()
+				if got := store.n.Load(); got != test.notes {
+					t.Errorf("got %d notes, want %d", got, test.notes)
+				}
+				most := test.busy + 100*time.Millisecond
+				if r := c.runs("waits"); len(r) != 1 || r[0].State != jobs.Succeeded ||
+					r[0].StartedAt.Sub(r[0].ScheduledAt) > most {
+					t.Errorf("got %+v, want a run that started as soon as the worker was free", r)
+				}
+			})
+		})
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
@@ -135,13 +137,10 @@ func (w waiter) takeWorker(stop context.Context, f *firing) bool {
 
 // queue waits for a worker. That wait has no known end, so other firings need not wait behind this
 // one. The firing withdraws its lock requests, and its next start restores them at its old
-// position. If its time limit passes before it gets a worker, the firing goes on without one, so
+// position. A firing without a row has none to withdraw, and is recorded only if it does not get a
+// worker soon. If its time limit passes before it gets a worker, the firing goes on without one, so
 // that its end is recorded.
 func (w waiter) queue(stop context.Context, f *firing) bool {
-	if !w.notes.write(f, storage.Note{State: jobs.Waiting, Reason: reasons.NoWorker}) {
-		return false
-	}
-	f.noted = nil
 	ctx, cancel := context.WithCancel(f.session.Context())
 	defer cancel()
 	defer context.AfterFunc(stop, cancel)()
@@ -151,6 +150,27 @@ func (w waiter) queue(stop context.Context, f *firing) bool {
 		ctx, timeout = context.WithTimeout(ctx, by.Sub(w.clock.now())+beyond)
 		defer timeout()
 	}
+	if w.takeSoon(ctx, f) {
+		return true
+	}
+	if ctx.Err() == nil {
+		if !w.notes.write(f, storage.Note{State: jobs.Waiting, Reason: reasons.NoWorker}) {
+			return false
+		}
+		f.noted = nil
+	}
 	return f.worker.take(ctx) == nil ||
 		stop.Err() == nil && f.session.Context().Err() == nil && f.tooLate(w.clock.now())
+}
+
+// takeSoon takes a worker for a firing without a row, unless it must be recorded before. It reports
+// whether the firing has a worker.
+func (w waiter) takeSoon(ctx context.Context, f *firing) bool {
+	left := noteAfter - w.clock.now().Sub(f.since)
+	if left <= 0 || f.written || f.adopted != uuid.Nil {
+		return false
+	}
+	soon, cancel := context.WithTimeout(ctx, left)
+	defer cancel()
+	return f.worker.take(soon) == nil
 }
