@@ -182,6 +182,43 @@ func TestLockedRowDelaysOtherStartsOnce(t *testing.T) {
 	})
 }
 
+// A firing whose job has the advisory lock on another replica waits in the store for the start of
+// that run. It delays no other start. Otherwise replicas whose firings are late would all wait for
+// each other.
+func TestFiringBehindARunOfItsJobDelaysNoOtherStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		long := job(t, "long", 10*time.Second, "orders")
+		handlers := takesBy(map[string]time.Duration{"long": 15 * time.Second, "other": 0})
+		busy := c.options("first", handlers, long)
+		busy.Workers = 1
+		stopFirst := c.start(busy)
+		time.Sleep(12 * time.Second) // a run of the first replica has the lock
+		other := job(t, "other", 10*time.Second)
+		o := c.options("second", handlers, long, other)
+		store := &heldStore{Store: c.store, starts: "long", from: time.Now(),
+			until: time.Now().Add(time.Hour)}
+		o.Store = store
+		stop := c.start(o)
+		time.Sleep(time.Minute)
+		stop()
+		stopFirst()
+		asked := false
+		store.runs.Range(func(_, job any) bool {
+			asked = asked || job == "long"
+			return true
+		})
+		if runs := c.runs("other"); !asked || len(runs) < 5 {
+			t.Errorf("got %d runs, and the other job asked for: %t", len(runs), asked)
+		}
+		for _, r := range c.runs("other") {
+			if r.StartedAt == nil || r.StartedAt.Sub(r.ScheduledAt) > 100*time.Millisecond {
+				t.Errorf("got %+v, want a start at once", r)
+			}
+		}
+	})
+}
+
 // A firing whose start waits for a row lock queues for a worker again, and releases its locks
 // meanwhile, because the wait has no known end.
 func TestFiringThatQueuesForAWorkerHoldsNoLock(t *testing.T) {

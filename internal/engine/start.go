@@ -46,6 +46,9 @@ type starter struct {
 // start requests the claim of the firing. It returns a token, or a refusal, or the error for which
 // there is neither. apart says that the last call was answered with ErrRowHeld.
 //
+// A firing that met the advisory lock of another run of its job may wait in the store for the start
+// of that run, with all firings of its batch. So it is also sent apart.
+//
 // While the outcome of an earlier call is unknown, start keeps the worker and asks again for as
 // long as the session lives, however late the firing is. The run may have its claim already, and no
 // replica would execute it. After stop it asks for at most the TTL of a session.
@@ -70,7 +73,7 @@ func (s starter) ask(stop context.Context, f *firing, apart bool) (storage.Start
 	}
 	var stopped time.Time
 	for unknown, undecided := false, false; ; {
-		result, err := s.send(f, request, apart, undecided)
+		result, err := s.send(f, request, apart || f.unlocked, undecided)
 		apart = errors.Is(err, storage.ErrRowHeld)
 		unknown = unknown || !apart
 		request.New = false
