@@ -78,13 +78,15 @@ func (b slowReads) Get(ctx context.Context, keys ...string) (map[string][]byte, 
 func TestImpatientLookDoesNotOpenTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := memory.New()
-		l, other := markLocker(t, slowReads{backend, 300 * time.Millisecond}), markLocker(t, backend)
+		l := markLocker(t, slowReads{backend, 300 * time.Millisecond})
+		other := markLocker(t, backend)
 		if won, err := other.Gate(t.Context(), "begun", time.Minute); err != nil || !won {
 			t.Fatalf("got %v (%v), want the gate", won, err)
 		}
 		impatient, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
-		if _, err := l.Passed(impatient, []string{"begun"}); !errors.Is(err, locking.ErrUnavailable) {
+		_, err := l.Passed(impatient, []string{"begun"})
+		if !errors.Is(err, locking.ErrUnavailable) {
 			t.Fatalf("got %v, want ErrUnavailable", err)
 		}
 		if won, err := l.Gate(t.Context(), "begun", time.Minute); err != nil || won {

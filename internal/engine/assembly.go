@@ -40,7 +40,7 @@ func New(o Options) (*Scheduler, error) {
 	s.keeper = s.newKeeper()
 	s.controlState = s.newControlState()
 	s.ranking = &ranking{}
-	s.lookout = newLookout(o.Locker, s.ready, s.workers, clock, log)
+	s.lookout = newLookout(o.Locker, o.Store, s.ranking, s.ready, s.workers, clock, log)
 	s.dispatcher = s.newDispatcher()
 	s.retention = &retention{store: o.Store, keeper: s.keeper, keep: o.KeepHistory,
 		keepTriggered: o.KeepTriggered, log: log}

@@ -170,7 +170,7 @@ func (l *lookout) lookAgain(m *burst, at time.Time) {
 // missing returns the firings whose gates no replica is known to have passed.
 func (l *lookout) missing(ctx context.Context, firings []planned) (missing []planned, err error) {
 	for batch := range slices.Chunk(firings, lookoutBatch) {
-		begun, failed := l.begun(ctx, batch)
+		begun, _, failed := l.begun(ctx, batch)
 		for i, p := range batch {
 			if !begun[i] {
 				missing = append(missing, p)

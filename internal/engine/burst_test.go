@@ -15,25 +15,51 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memory"
 )
 
-// countedReads is a backend that counts the keys which it is asked for.
+// countedReads is a backend that counts the keys which it is asked for. Each read takes a time.
 type countedReads struct {
 	locking.Backend
-	keys int
-	down bool
+	keys  int
+	down  bool
+	takes time.Duration
 }
 
 func (b *countedReads) Get(ctx context.Context, keys ...string) (map[string][]byte, error) {
 	b.keys += len(keys)
+	select {
+	case <-time.After(b.takes):
+	case <-ctx.Done():
+		return nil, fmt.Errorf("get: %w: %w", locking.ErrUnavailable, ctx.Err())
+	}
 	if b.down {
 		return nil, fmt.Errorf("get: %w", locking.ErrUnavailable)
 	}
 	return b.Backend.Get(ctx, keys...)
 }
 
+// begunStore is a store that knows which firings have a run.
+type begunStore struct {
+	runs  map[storage.Firing]bool
+	asked int // firings
+	down  bool
+}
+
+func (s *begunStore) Begun(_ context.Context, firings []storage.Firing) ([]bool, error) {
+	if s.down {
+		return nil, fmt.Errorf("begun: %w", storage.ErrUnavailable)
+	}
+	s.asked += len(firings)
+	begun := make([]bool, len(firings))
+	for i, f := range firings {
+		begun[i] = s.runs[f]
+	}
+	return begun, nil
+}
+
 // onlooker is a replica that has left firings to others.
 type onlooker struct {
 	*lookout
 	reads *countedReads
+	store *begunStore
 }
 
 // burstTest has several onlookers of one burst, by their rank for it.
@@ -42,6 +68,7 @@ type burstTest struct {
 	start   time.Time
 	gates   *locking.Locker
 	byRank  []onlooker
+	runs    map[storage.Firing]bool // in the store
 	firings []*entry
 }
 
@@ -50,7 +77,7 @@ func newBurstTest(t *testing.T, replicas, n int) *burstTest {
 	t.Helper()
 	backend := memory.New()
 	m := &burstTest{t: t, start: time.Now(), gates: lockerOf(t, backend),
-		byRank: make([]onlooker, replicas)}
+		byRank: make([]onlooker, replicas), runs: map[storage.Firing]bool{}}
 	for i := range n {
 		e := entryEvery(t, time.Minute, jobs.MisfireSkip)
 		e.Name, e.MisfireThreshold = fmt.Sprint("job-", i), time.Minute
@@ -58,16 +85,16 @@ func newBurstTest(t *testing.T, replicas, n int) *burstTest {
 	}
 	sessions := liveSessions(replicas)
 	for _, s := range sessions {
-		reads := &countedReads{Backend: backend}
-		l := newLookout(lockerOf(t, reads), newReady("replica", 1), newWorkers(100),
-			&clusterClock{}, zerolog.Nop())
-		members := rankingOf(sessions, s.Session).at(time.Now())
-		for _, e := range m.firings {
-			l.share(planned{at: m.start, scheduledAt: m.start, entry: e, ranked: true,
-				rank: sharedRank}, hashFiring(e.Name, m.start), time.Minute, members)
+		reads, store := &countedReads{Backend: backend}, &begunStore{runs: m.runs}
+		ranking := rankingOf(sessions, s.Session)
+		l := newLookout(lockerOf(t, reads), store, ranking, newReady("replica", 1),
+			newWorkers(100), &clusterClock{}, zerolog.Nop())
+		members := ranking.at(time.Now())
+		for _, p := range m.turns() {
+			l.share(p, hashFiring(p.entry.Name, m.start), time.Minute, members)
 		}
 		for _, burst := range l.gathering {
-			m.byRank[burst.rank] = onlooker{l, reads}
+			m.byRank[burst.rank] = onlooker{l, reads, store}
 		}
 	}
 	return m
@@ -83,6 +110,15 @@ func lockerOf(t *testing.T, b locking.Backend) *locking.Locker {
 	return locker
 }
 
+// turns returns the firings as a replica plans them that has none of the lowest ranks.
+func (m *burstTest) turns() (firings []planned) {
+	for _, e := range m.firings {
+		firings = append(firings, planned{at: m.start, scheduledAt: m.start, entry: e, ranked: true,
+			rank: sharedRank})
+	}
+	return firings
+}
+
 // begin lets a replica begin the firings.
 func (m *burstTest) begin(firings ...*entry) {
 	m.t.Helper()
@@ -91,6 +127,7 @@ func (m *burstTest) begin(firings ...*entry) {
 		if _, err := m.gates.Gate(m.t.Context(), gateName(firing, 0), time.Minute); err != nil {
 			m.t.Fatal(err)
 		}
+		m.runs[firing] = true
 	}
 }
 
@@ -195,20 +232,111 @@ func TestMarkIsForTheSameFirings(t *testing.T) {
 	}
 }
 
-// Without memcached, each replica queues the firings when its turn comes. The store decides.
+// Without memcached, each replica asks the store which firings have begun, and queues the others.
 func TestBurstWithoutMemcached(t *testing.T) {
+	for _, n := range []int{burstMin - 1, 20, 1000} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newBurstTest(t, 5, n)
+			m.begin(m.firings[3:]...)
+			for _, o := range m.byRank {
+				o.reads.down = true
+			}
+			m.run(0, 5, 10*time.Second)
+			for rank, o := range m.byRank {
+				if o.ready.len() != 3 {
+					t.Errorf("rank %d: got %d firings of %d queued, want the 3 without a run",
+						rank, o.ready.len(), n)
+				}
+				// The first ones look again at the three until the end of the burst.
+				if most := n + 3*(1+int(burstEnd/lookoutAgain)); o.store.asked > most {
+					t.Errorf("rank %d: got %d firings asked for, want at most %d", rank,
+						o.store.asked, most)
+				}
+			}
+		})
+	}
+}
+
+// A replica queues no firing before it knows whether another one has begun it. Otherwise each
+// replica would try the firings of the whole cluster, and the load would make the next looks fail
+// too.
+func TestLookWithoutAnAnswerQueuesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newBurstTest(t, 5, 20)
+		m.begin(m.firings[3:]...)
+		down := func(down bool) {
+			for _, o := range m.byRank {
+				o.reads.down, o.store.down = down, down
+			}
+		}
+		queued := func(want int) {
+			t.Helper()
+			for rank, o := range m.byRank {
+				if o.ready.len() != want {
+					t.Errorf("rank %d: got %d firings queued, want %d", rank, o.ready.len(), want)
+				}
+			}
+		}
+		down(true)
+		m.run(0, 5, 10*time.Second)
+		queued(0)
+		down(false)
+		m.run(0, 5, 2*time.Second)
+		queued(3)
+	})
+}
+
+// A replica that waits long for a reply, because it or memcached has no processor, does not take
+// the firings for open.
+func TestSlowLookQueuesOnlyOpenFirings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newBurstTest(t, 5, 20)
+		m.begin(m.firings[3:]...)
+		clear(m.runs) // the store is not needed
 		for _, o := range m.byRank {
-			o.reads.down = true
+			o.reads.takes = 400 * time.Millisecond
+			o.store.down = true
 		}
 		m.run(0, 5, 10*time.Second)
 		for rank, o := range m.byRank {
-			if o.ready.len() != 20 {
-				t.Errorf("rank %d: got %d firings queued, want all 20", rank, o.ready.len())
+			if o.ready.len() != 3 {
+				t.Errorf("rank %d: got %d firings queued, want 3", rank, o.ready.len())
 			}
 		}
 	})
+}
+
+// If many firings are open, many replicas together queue no more of them than three would, and not
+// all the same ones. Otherwise tries in vain would keep an overloaded cluster from its runs.
+func TestManyReplicasQueueFewOpenFirings(t *testing.T) {
+	for _, down := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newBurstTest(t, 20, 1000)
+			queued := map[string]int{}
+			for _, o := range m.byRank {
+				o.reads.down = down
+				o.putShared(m.turns())
+				o.look(t.Context())
+				if want := 100 * sharedRank / 20; o.ready.len() != want {
+					t.Errorf("down %t: got %d firings queued, want %d", down, o.ready.len(), want)
+				}
+				if o.reads.keys > 2*lookoutLeast || o.store.asked > 2*lookoutLeast {
+					t.Errorf("down %t: got %d gates and %d runs looked at, want few", down,
+						o.reads.keys, o.store.asked)
+				}
+				for _, p := range o.ready.takeAll() {
+					queued[p.Job]++
+				}
+			}
+			most := 0
+			for _, n := range queued {
+				most = max(most, n)
+			}
+			if most > 10 {
+				t.Errorf("down %t: %d of 20 replicas have queued the same firing", down, most)
+			}
+		})
+	}
 }
 
 // Replicas look at the firings of a small burst one by one.

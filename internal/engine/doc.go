@@ -67,8 +67,8 @@
 // of them looks at the gates, and the others only at its mark. Ranks are a hint. Replicas compare
 // their sessions every few seconds, so two replicas may both be first, or none. If the first
 // replica is dead, frozen, drained or has no free worker, the next one starts the firing. A replica
-// that does not know the live sessions tries all firings at once. Without memcached, a replica
-// cannot look, and asks the store for each firing.
+// that does not know the live sessions tries all firings at once. If memcached does not answer, a
+// look asks the store which firings have a run. A replica queues no firing without an answer.
 //
 // A replica that is not alone takes due firings from its timetable every 50 ms at most, so that
 // firings which are due one after the other share their requests like those of one time. After a

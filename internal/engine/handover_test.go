@@ -174,8 +174,8 @@ func TestReleaseWhileTheWaitIsRecorded(t *testing.T) {
 	})
 }
 
-// A worker does not wait until the skip of a firing is recorded. Otherwise many skips would keep the
-// next firings from their workers. They would come late, and would be skipped too.
+// A worker does not wait until the skip of a firing is recorded. Otherwise many skips would keep
+// the next firings from their workers. They would come late, and would be skipped too.
 func TestSkipIsRecordedWithoutAWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -14,10 +15,16 @@ import (
 )
 
 const (
-	lookoutBatch = 256 // firings checked in one request
+	lookoutBatch = 256 // firings checked in one request at most
+	lookoutLeast = 32  // firings checked in the first request of a look
+	// lookoutFew is how many open firings a look may queue, however many replicas there are.
+	lookoutFew = 3
 	// lookoutPatience is how long a look waits for the firings in the queue to get their workers.
 	lookoutPatience = 200 * time.Millisecond
 	lookoutAgain    = 100 * time.Millisecond // between looks at the same firing
+	// lookoutTimeout is longer than the timeout of a request to memcached. So a look fails if the
+	// server does not reply, but not if this replica only had no processor for a while.
+	lookoutTimeout = 5 * time.Second
 )
 
 // lookout handles firings that this replica left to others, when its turn has come. It looks at
@@ -27,8 +34,20 @@ const (
 //
 // The first three replicas of a firing look at it one by one. All others share one look at the
 // firings of a burst.
+//
+// If memcached does not answer, a look asks the store which firings have a run. If the store does
+// not answer either, the replica looks again. It queues no firing without an answer: each replica
+// would try the firings of all others, and this load would make the next looks fail too.
+//
+// If the replicas are overloaded, all of them find many firings that are open for a long time. If
+// each replica tried them all, the tries would cost more than the runs. So all replicas together
+// queue only as many open firings as sharedRank of them have free workers, apart from those for
+// which they are the second or the third replica. Without memcached there is no gate, so that each
+// try costs a start in the store. Then the limit is for all firings.
 type lookout struct {
 	locker  *locking.Locker // nil without memcached
+	store   begunReader
+	ranking *ranking
 	ready   *ready
 	workers *workers
 	clock   *clusterClock
@@ -41,20 +60,27 @@ type lookout struct {
 	wake      chan struct{}       // holds a value when a firing or a burst was added
 }
 
-func newLookout(locker *locking.Locker, ready *ready, workers *workers, clock *clusterClock,
-	log zerolog.Logger) *lookout {
-	return &lookout{locker: locker, ready: ready, workers: workers, clock: clock, log: log,
-		gathering: map[burstKey]*burst{}, wake: make(chan struct{}, 1)}
+// begunReader reads which scheduled firings have a run.
+type begunReader interface {
+	Begun(ctx context.Context, firings []storage.Firing) ([]bool, error)
+}
+
+func newLookout(locker *locking.Locker, store begunReader, ranking *ranking, ready *ready,
+	workers *workers, clock *clusterClock, log zerolog.Logger) *lookout {
+	return &lookout{locker: locker, store: store, ranking: ranking, ready: ready, workers: workers,
+		clock: clock, log: log, gathering: map[burstKey]*burst{}, wake: make(chan struct{}, 1)}
 }
 
 // turn is a firing whose turn on this replica has come.
 type turn struct {
 	planned
 	place time.Time // see QueuePosition
+	mixed uint64    // random, so that replicas do not all queue the same firings
 }
 
 func (t turn) before(other turn) bool {
-	return cmp.Or(t.place.Compare(other.place), cmp.Compare(t.rank, other.rank)) < 0
+	return cmp.Or(t.place.Compare(other.place), cmp.Compare(t.rank, other.rank),
+		cmp.Compare(t.mixed, other.mixed)) < 0
 }
 
 // add adds a firing whose turn on this replica has come.
@@ -65,7 +91,7 @@ func (l *lookout) add(p planned) {
 
 // turn returns the firing as one whose turn has come.
 func (p planned) turn() turn {
-	return turn{p, storage.QueuePosition(p.scheduledAt, p.entry.EffectivePriority())}
+	return turn{p, storage.QueuePosition(p.scheduledAt, p.entry.EffectivePriority()), rand.Uint64()}
 }
 
 func (l *lookout) put(turns ...turn) {
@@ -76,11 +102,11 @@ func (l *lookout) put(turns ...turn) {
 	}
 }
 
-// take removes and returns the first firings, and reports whether there are more.
-func (l *lookout) take() (batch []turn, more bool) {
+// take removes and returns the first firings, at most n, and reports whether there are more.
+func (l *lookout) take(n int) (batch []turn, more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(l.due) > 0 && len(batch) < lookoutBatch {
+	for len(l.due) > 0 && len(batch) < n {
 		batch = append(batch, popHeap(&l.due))
 	}
 	return batch, len(l.due) > 0
@@ -159,28 +185,46 @@ func (l *lookout) awaitIdle(ctx context.Context) {
 // look queues firings that no replica has begun, as long as workers are free. It reports whether
 // it must look again.
 func (l *lookout) look(ctx context.Context) (again bool) {
-	for free, more := l.workers.free()-l.ready.len(), l.isDue(); more; {
+	free := l.workers.free() - l.ready.len()
+	few := l.fewOf(free)
+	for n, more := lookoutLeast, l.isDue(); more; n = min(2*n, lookoutBatch) {
 		if free <= 0 {
 			return true
 		}
 		var batch, left []turn
-		batch, more = l.take()
-		begun, _ := l.begun(ctx, firingsOf(batch))
+		batch, more = l.take(n)
+		begun, gates, err := l.begun(ctx, firingsOf(batch))
 		now := l.clock.now()
 		for i, t := range batch {
+			limited := t.rank == sharedRank || !gates
 			switch {
 			case begun[i], t.entry.gone.Load(), t.entry.overdue(t.scheduledAt, now):
-			case free <= 0:
+				continue
+			case err != nil, free <= 0, limited && few <= 0:
 				left = append(left, t)
-			default:
-				free--
-				l.ready.push(t.pending(now))
+				continue
+			case limited:
+				few--
 			}
+			free--
+			l.ready.push(t.pending(now))
 		}
 		l.put(left...)
-		more = more || len(left) > 0
+		if len(left) > 0 {
+			return true
+		}
 	}
 	return false
+}
+
+// fewOf returns this replica's part of n firings of each of sharedRank replicas, and at least
+// lookoutFew.
+func (l *lookout) fewOf(n int) int {
+	replicas := l.ranking.at(time.Now()).len()
+	if replicas <= sharedRank {
+		return n
+	}
+	return max(min(n, lookoutFew), n*sharedRank/replicas)
 }
 
 func firingsOf(turns []turn) []planned {
@@ -191,18 +235,48 @@ func firingsOf(turns []turn) []planned {
 	return firings
 }
 
-// begun reports for each firing whether another replica is known to have passed its gate. The error
-// is that of memcached.
-func (l *lookout) begun(ctx context.Context, batch []planned) ([]bool, error) {
-	begun := make([]bool, len(batch))
+// begun reports for each firing whether another replica is known to have begun it, and whether
+// memcached has answered for all of them. An error says that this is unknown for the firings that
+// are not reported.
+func (l *lookout) begun(ctx context.Context, batch []planned) (begun []bool, gates bool,
+	err error) {
+	if begun, gates = l.passed(ctx, batch); gates {
+		return begun, true, nil
+	}
+	var open []int // of the firings that are not known to have begun
+	var firings []storage.Firing
+	for i, p := range batch {
+		if !begun[i] {
+			open, firings = append(open, i), append(firings, p.firing())
+		}
+	}
+	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
+	defer cancel()
+	stored, err := l.store.Begun(bounded, firings)
+	if err != nil {
+		if ctx.Err() == nil {
+			l.log.Debug().Err(err).Int("firings", len(firings)).Msg("look for begun firings failed")
+		}
+		return begun, false, err
+	}
+	for n, i := range open {
+		begun[i] = stored[n]
+	}
+	return begun, false, nil
+}
+
+// passed reports for each firing whether its gate is known to be passed, and whether memcached has
+// answered for all of them.
+func (l *lookout) passed(ctx context.Context, batch []planned) (begun []bool, answered bool) {
+	begun = make([]bool, len(batch))
 	if l.locker == nil {
-		return begun, nil
+		return begun, false
 	}
 	gates := make([]string, len(batch))
 	for i, p := range batch {
 		gates[i] = gateName(p.firing(), p.entry.activeVersion.own())
 	}
-	bounded, cancel := context.WithTimeout(ctx, prefilterTimeout)
+	bounded, cancel := context.WithTimeout(ctx, lookoutTimeout)
 	defer cancel()
 	passed, err := l.locker.Passed(bounded, gates)
 	if err != nil && ctx.Err() == nil {
@@ -211,7 +285,7 @@ func (l *lookout) begun(ctx context.Context, batch []planned) ([]bool, error) {
 	for i, gate := range gates {
 		begun[i] = passed[gate]
 	}
-	return begun, err
+	return begun, err == nil
 }
 
 // firing returns the firing of a scheduled time.
