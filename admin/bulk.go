@@ -209,8 +209,8 @@ func (b bulkAction) items(names []string, most int) ([]bulkItem, error) {
 		return nil, param.Errorf("No %ss are selected. Go back and tick at least one box.",
 			b.itemParam())
 	case len(items) > most:
-		return nil, param.Errorf("%s are selected, expected at most %d. Go back and select fewer.",
-			b.count(len(items)), most)
+		return nil, param.Errorf("%s are selected, expected at most %s. Go back and select fewer.",
+			b.count(len(items)), words.Count(most))
 	}
 	return items, nil
 }

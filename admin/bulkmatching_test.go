@@ -64,8 +64,8 @@ func TestBulkActionsOnAllThatMatch(t *testing.T) {
 		{"again", "state=failed%2Ctimed_out&job=", manyFailed(120), "Run 120 runs again?",
 			"Repeated 120 runs. Replicas start the new runs, mostly within a second.", 120},
 		{"again", "state=failed&limit=", manyFailed(storage.MaxBatch), "", "", 0},
-		{"again", "state=failed", manyFailed(storage.MaxBatch), "Run 1000 runs again?",
-			"Repeated 1000 runs. Replicas start the new runs, mostly within a second.", 1000},
+		{"again", "state=failed", manyFailed(storage.MaxBatch), "Run 1,000 runs again?",
+			"Repeated 1,000 runs. Replicas start the new runs, mostly within a second.", 1000},
 		{"cancel", "state=waiting&job=rollup-hourly", contention(), "Cancel 1 run?",
 			"Cancelled 1 run. The handlers of running runs have 10 s to return.", 1},
 		{"pause", "group=region-03", tenThousand(), "Pause 500 jobs?", "Paused 500 jobs.", 500},
@@ -175,10 +175,10 @@ func TestInvalidBulkFilters(t *testing.T) {
 		form       url.Values
 	}{
 		{failed, matching("again", "state=failed"),
-			"More than 1000 runs match, expected at most 1000. Go back and narrow the filter.", nil},
+			"More than 1,000 runs match, expected at most 1,000. Go back and narrow the filter.", nil},
 		{tenThousand(), matching("pause", "text=tenant"),
-			"More than 1000 jobs match, expected at most 1000.", nil},
-		{options(long), matching("pause", "text=éé"), "expected at most 57344.", nil},
+			"More than 1,000 jobs match, expected at most 1,000.", nil},
+		{options(long), matching("pause", "text=éé"), "expected at most 57,344.", nil},
 		{failed, matching("again", "state=done"), "state is &#34;done&#34;, expected some of", nil},
 		{failed, matching("again", "limit=5"),
 			"matching: parameter &#34;limit&#34; is unknown", nil},
@@ -195,7 +195,7 @@ func TestInvalidBulkFilters(t *testing.T) {
 		{failed, matching("again", "state=failed"), "items can&#39;t be read",
 			sent("items", "%zz")},
 		{failed, matching("again", "state=failed"),
-			"1001 runs are selected, expected at most 1000.", sent("items", many.Encode())},
+			"1,001 runs are selected, expected at most 1,000.", sent("items", many.Encode())},
 		{failed, bulk("again", "run", id(1000).String()), "field &#34;items&#34; is unknown",
 			sent("items", "run="+id(1000).String())},
 	} {
@@ -304,7 +304,7 @@ func TestListsOfferAllThatMatch(t *testing.T) {
 	o, _ = withControl(options(h))
 	from := storage.QuarterOf(noon).Add(-time.Hour).Format(time.RFC3339)
 	body = get(t, newServer(t, o).Handler(), "/runs?state=failed&from="+from).Body.String()
-	if !strings.Contains(flat(body), "More than 1000 runs match.") || strings.Contains(body,
+	if !strings.Contains(flat(body), "More than 1,000 runs match.") || strings.Contains(body,
 		"/bulk/again?") {
 		t.Errorf("the list does not say that too many runs match: %s", body)
 	}

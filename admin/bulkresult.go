@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
@@ -66,7 +65,7 @@ type bulkError struct {
 func (e *bulkError) Error() string {
 	number := "none"
 	if n := e.done(); n > 0 {
-		number = strconv.Itoa(n)
+		number = words.Count(n)
 	}
 	return fmt.Sprintf("%s %s of %s", e.action.past, number, e.action.count(len(e.results)))
 }

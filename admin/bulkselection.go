@@ -139,12 +139,13 @@ func (s bulkPages) matching(ctx context.Context, b bulkAction,
 		return nil, err
 	}
 	if more {
-		return nil, param.Errorf("More than %d %ss match, expected at most %d. Go back and "+
-			"narrow the filter.", maxMatching, b.itemParam(), maxMatching)
+		return nil, param.Errorf("More than %s match, expected at most %s. Go back and "+
+			"narrow the filter.", b.count(maxMatching), words.Count(maxMatching))
 	}
 	if n := len(url.QueryEscape(b.itemsField(items))); n > maxItemsField {
-		return nil, param.Errorf("The names of the %d %ss that match need %d bytes, expected at "+
-			"most %d. Go back and narrow the filter.", len(items), b.itemParam(), n, maxItemsField)
+		return nil, param.Errorf("The names of the %s that match need %s bytes, expected at most "+
+			"%s. Go back and narrow the filter.", b.count(len(items)), words.Count(n),
+			words.Count(maxItemsField))
 	}
 	return items, nil
 }

@@ -256,7 +256,7 @@ func formStates() []galleryState {
 			has:  []string{"Nothing matches the filter now."}},
 		{name: "bulk-matching-too-many", options: actionOptions(tenThousand()),
 			path: matching("pause", "text=tenant"), status: http.StatusBadRequest,
-			has: []string{"More than 1000 jobs match, expected at most 1000."}},
+			has: []string{"More than 1,000 jobs match, expected at most 1,000."}},
 		{name: "release", options: actionOptions(contention()), path: locks.ReleasePath("public/orders", 1810),
 			has: []string{"<dt>Token</dt><dd>1810</dd>", "can commit nothing more",
 				"and is not recovered",

@@ -47,9 +47,9 @@ func (t *jobTrouble) Badge() string {
 		return "last firing " + state
 	}
 	if t.Least {
-		return fmt.Sprintf("last %d or more firings %s", t.Row, state)
+		return fmt.Sprintf("last %s or more firings %s", words.Count(t.Row), state)
 	}
-	return fmt.Sprintf("last %d firings %s", t.Row, state)
+	return fmt.Sprintf("last %s firings %s", words.Count(t.Row), state)
 }
 
 // Title asks why the firing ended as it did.

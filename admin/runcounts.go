@@ -251,9 +251,9 @@ func (c *runCounts) brief(states []jobs.State) (text, title string) {
 	case about && runs > 0:
 		return "~" + words.Brief(runs), "about " + words.About(runs)
 	case atLeast:
-		return words.Thousands(runs) + "+", ""
+		return words.Count(runs) + "+", ""
 	default:
-		return words.Thousands(runs), ""
+		return words.Count(runs), ""
 	}
 }
 
@@ -265,11 +265,11 @@ func (c *runCounts) total(states []jobs.State) string {
 	case about && runs > 0:
 		return "about " + words.About(runs) + " runs"
 	case atLeast:
-		return words.Thousands(runs) + "+ runs"
+		return words.Count(runs) + "+ runs"
 	case runs == 1:
 		return "1 run"
 	default:
-		return words.Thousands(runs) + " runs"
+		return words.Count(runs) + " runs"
 	}
 }
 

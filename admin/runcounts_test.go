@@ -128,8 +128,8 @@ func TestRunsWithoutATimeAreCounted(t *testing.T) {
 // list says that there are too many.
 func TestTotalsOfferTheActionOnAllThatMatch(t *testing.T) {
 	for failed, want := range map[int]string{
-		900: "All that match (about 900 runs):", 1500: "All that match (about 1500 runs):",
-		2500: "More than 1000 runs match.",
+		900: "All that match (about 900 runs):", 1500: "All that match (about 1,500 runs):",
+		2500: "More than 1,000 runs match.",
 	} {
 		o := actionOptions(countedRuns())
 		h := o.Store.(*history)

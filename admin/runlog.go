@@ -148,7 +148,7 @@ func (l runLog) Size() string {
 	if l.Bytes < 1024 {
 		return words.Figure(l.Bytes, "byte", "bytes")
 	}
-	return fmt.Sprintf("%d KiB", (l.Bytes+512)/1024)
+	return words.Count((l.Bytes+512)/1024) + " KiB"
 }
 
 // logText answers with the output of an attempt as the job has written it. With download=yes

@@ -92,7 +92,7 @@ func TestMatchesAreLinks(t *testing.T) {
 	path := "/runs/" + id(302).String()
 	page := get(t, handler, path+"?attempt=3&find=page+1&match=2").Body.String()
 	for _, want := range []string{
-		`<b data-match-number>2</b> of 11 matches`,
+		`<b data-match-number="2">2</b> of 11 matches`,
 		`href="` + path + `?attempt=3&amp;find=page&#43;1&amp;match=1#M1"`,
 		`href="` + path + `?attempt=3&amp;find=page&#43;1&amp;match=3#M3"`,
 		`<li id="L10" class="here">`, `<mark id="M2" data-match="2" class=" this">page 1</mark>`,

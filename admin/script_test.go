@@ -100,7 +100,7 @@ func TestTextsAreInTheTimeZoneOfTheViewer(t *testing.T) {
 		has      []string
 	}
 	rare := []text{{"end of the upcoming conflicts", rush(), "/locks/upcoming", sentence,
-		[]string{"simulation ends after 50000 scheduled times, at 13:30:00"}}} // it takes seconds
+		[]string{"simulation ends after 50,000 scheduled times, at 13:30:00"}}} // it takes seconds
 	for _, c := range append(soak.Pick(nil, rare), []text{
 		{"explanation", explainedJob(t, "UTC"),
 			"/jobs/rollup-sales/explain?at=2026-03-12T02:31:00Z", sentence,

@@ -117,9 +117,9 @@ func (a *Agenda) draw(part time.Duration, firings, waits []int) {
 	for i, n := range firings {
 		most, waiting = max(most, n), waiting+waits[i]
 	}
-	a.DensityWords = fmt.Sprintf("Firings in each %s: at most %d, %d of all are expected to wait",
-		words.Span(part), most, waiting)
-	a.DensityUnit = fmt.Sprintf("per %s, at most %d", words.Span(part), most)
+	a.DensityWords = fmt.Sprintf("Firings in each %s: at most %s, %s of all are expected to wait",
+		words.Span(part), words.Count(most), words.Count(waiting))
+	a.DensityUnit = fmt.Sprintf("per %s, at most %s", words.Span(part), words.Count(most))
 	for i := range firings {
 		for _, c := range []struct {
 			n     int
@@ -153,8 +153,8 @@ func (d agendaDrawer) bar(begin, end time.Time, y int, class, path, title string
 
 // frequent returns one bar for all firings of a job.
 func (d agendaDrawer) frequent(l AgendaLane, y int) AgendaBar {
-	title := fmt.Sprintf("%s: %d firings from %s to %s", words.Cut(l.Job, 100), l.Firings,
-		words.UTC(l.First), words.UTC(l.Last))
+	title := fmt.Sprintf("%s: %s firings from %s to %s", words.Cut(l.Job, 100),
+		words.Count(l.Firings), words.UTC(l.First), words.UTC(l.Last))
 	if l.Paused {
 		return d.bar(l.First, l.Last.Add(l.Usual), y, "hollow", param.JobPath(l.Job),
 			title+", none starts because the job is paused")

@@ -138,8 +138,8 @@ func newCalendarDay(job string, from time.Time, tally DayTally) CalendarDay {
 		text, moreThan = "+", "more than "
 	}
 	day := CalendarDay{Name: fmt.Sprint(from.Day()), Path: param.ExplainPath(job, from),
-		Title: fmt.Sprintf("%s: %s%s, %d failed, %d skipped", from.Format(time.DateOnly), moreThan,
-			words.Figure(runs, "run", "runs"), failed, skipped)}
+		Title: fmt.Sprintf("%s: %s%s, %s failed, %s skipped", from.Format(time.DateOnly), moreThan,
+			words.Figure(runs, "run", "runs"), words.Count(failed), words.Count(skipped))}
 	switch {
 	case !tally.Worst.IsZero():
 		day.Path = param.ExplainPath(job, tally.Worst)
@@ -150,10 +150,9 @@ func newCalendarDay(job string, from time.Time, tally DayTally) CalendarDay {
 	}
 	switch {
 	case failed > 0:
-		day.Class, day.Mark, day.Word = "bad", fmt.Sprintf("×%d%s", failed, text), "failed"
+		day.Class, day.Mark, day.Word = "bad", "×"+words.Brief(failed)+text, "failed"
 	case skipped > 0:
-		day.Class, day.Mark, day.Word = "warn", fmt.Sprintf("–\u00a0%d%s", skipped, text),
-			"skipped"
+		day.Class, day.Mark, day.Word = "warn", "–\u00a0"+words.Brief(skipped)+text, "skipped"
 	case runs > 0:
 		day.Class, day.Mark, day.Word = "good", words.Brief(runs)+text, "ok"
 	default:

@@ -58,7 +58,7 @@ func TestCalendar(t *testing.T) {
 		{7, CalendarDay{Class: "good", Mark: "2", Word: "ok", Title: "2026-03-07: 2 runs, 0 failed, 0 skipped", Path: "2026-03-07T00:00:00Z"}},
 		{8, CalendarDay{Class: "warn many", Mark: "–\u00a03", Word: "skipped", Title: "2026-03-08: 3 runs, 0 failed, 3 skipped", Path: "2026-03-08T01:00:00Z"}},
 		{9, CalendarDay{Class: "none", Title: "2026-03-09: no runs", Path: "2026-03-08T23:00:00Z"}},
-		{27, CalendarDay{Class: "good", Mark: "12.3k", Word: "ok", Title: "2026-03-27: 12345 runs, 0 failed, 0 skipped", Path: "/runs?from=2026-03-26T23:00:00Z&job=a/b&until=2026-03-27T23:00:00Z"}},
+		{27, CalendarDay{Class: "good", Mark: "12.3k", Word: "ok", Title: "2026-03-27: 12,345 runs, 0 failed, 0 skipped", Path: "/runs?from=2026-03-26T23:00:00Z&job=a/b&until=2026-03-27T23:00:00Z"}},
 		{28, CalendarDay{Class: "bad", Mark: "×2", Word: "failed", Title: "2026-03-28: 4 runs, 2 failed, 1 skipped", Path: "2026-03-28T01:00:00Z"}},
 		{29, CalendarDay{Class: "bad many", Mark: "×3", Word: "failed", Title: "2026-03-29: 3 runs, 3 failed, 0 skipped", Path: "2026-03-29T01:00:00Z"}},
 		{30, CalendarDay{Class: "none", Title: "2026-03-30: no runs", Path: "2026-03-29T22:00:00Z", Today: true}},
@@ -76,7 +76,7 @@ func TestCalendar(t *testing.T) {
 			t.Errorf("%d March is %+v, want %+v", number, got, day)
 		}
 	}
-	if !c.Unknown || c.Words != "more than 12359 runs" {
+	if !c.Unknown || c.Words != "more than 12,359 runs" {
 		t.Errorf("words are %q, unknown %v", c.Words, c.Unknown)
 	}
 }

@@ -135,7 +135,7 @@ func (g *Graph) addColumn(column, level int, names []string, placed map[string]G
 			X: Percent(column)*width + width*graphGap/200, W: width * (100 - graphGap) / 100,
 			Y: 2 + i*graphRow, level: level}
 		if i == graphMost {
-			n.Name, n.Path, n.Text = "", "", fmt.Sprintf("and %d more", len(names)-graphMost)
+			n.Name, n.Path, n.Text = "", "", "and "+words.Count(len(names)-graphMost)+" more"
 		} else {
 			placed[name] = n
 		}

@@ -75,7 +75,7 @@ func NewHeartbeatStrip(now time.Time, seen []storage.HeartbeatView,
 	case known == 0:
 		s.Words += "not known"
 	case late > 0:
-		s.Words += words.Figure(late, "late", "late") + " of " + strconv.Itoa(known) + " seen"
+		s.Words += words.Figure(late, "late", "late") + " of " + words.Count(known) + " seen"
 	default:
 		s.Words += "all on time"
 	}

@@ -211,7 +211,8 @@ func runsChart(cols columns) HistogramChart {
 	o := endedOutcome()
 	most, all := largest(cols.parts, o)
 	c := HistogramChart{LineY: HistogramHeight,
-		Words: fmt.Sprintf("%d, at most %d in %s", all, most, words.Span(cols.length))}
+		Words: fmt.Sprintf("%s, at most %s in %s", words.Count(all), words.Count(most),
+			words.Span(cols.length))}
 	if all == 0 {
 		c.Words = "none"
 	}
@@ -232,13 +233,7 @@ func runsChart(cols columns) HistogramChart {
 
 // outcomeCounts returns "120 succeeded, 2 failed".
 func outcomeCounts(q storage.Quarter) string {
-	var parts []string
-	for _, state := range jobs.States() {
-		if n := q.Runs[state]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, words.State(state)))
-		}
-	}
-	return strings.Join(parts, ", ")
+	return strings.Join(words.CountsByState(q.Runs), ", ")
 }
 
 // unsuccessfulChart draws failed runs above the line and skipped runs below it, so that colour is
@@ -248,7 +243,7 @@ func unsuccessfulChart(cols columns) HistogramChart {
 	mostFailed, allFailed := largest(cols.parts, failed)
 	mostSkipped, allSkipped := largest(cols.parts, skipped)
 	c := HistogramChart{LineY: HistogramHeight / 2,
-		Words: fmt.Sprintf("%d failed, %d skipped", allFailed, allSkipped)}
+		Words: words.Count(allFailed) + " failed, " + words.Count(allSkipped) + " skipped"}
 	if allFailed+allSkipped == 0 {
 		c.Words = "none"
 	}
@@ -261,7 +256,7 @@ func unsuccessfulChart(cols columns) HistogramChart {
 			}
 			b := histogramBar(i, len(cols.parts))
 			b.Class, b.Path = o.class, cols.path(o, q.From)
-			b.Title = cols.title(q.From, fmt.Sprintf("%d %s", runs, o.word))
+			b.Title = cols.title(q.From, words.Count(runs)+" "+o.word)
 			b.H = barLength(runs, most, c.LineY)
 			b.ReachH = c.LineY
 			if b.Y, b.ReachY = c.LineY, c.LineY; o.class == failed.class {

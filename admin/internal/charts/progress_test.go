@@ -23,7 +23,7 @@ func TestProgress(t *testing.T) {
 			Succeeded: 1}, "2 scheduled times: 1 succeeded, 1 not handled", []int{500, 500}},
 		{"one failure of many", storage.Backfill{State: storage.BackfillCompleted, Times: 10_000,
 			Runs: 10_000, Succeeded: 9_999, Unsuccessful: 1},
-			"10000 scheduled times: 9999 succeeded, 1 unsuccessful", []int{988, 12}},
+			"10,000 scheduled times: 9999 succeeded, 1 unsuccessful", []int{988, 12}},
 		{"new", storage.Backfill{State: storage.BackfillActive, Times: 1},
 			"1 scheduled time: 1 still to do", []int{1000}},
 	} {

@@ -116,7 +116,7 @@ func NewReplicaLanes(now time.Time, sessions []storage.ReplicaSession) *ReplicaL
 	var parts []string
 	for _, state := range []string{"live", "draining", "lost", "stopped"} {
 		if n := counts[state]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, state))
+			parts = append(parts, words.Count(n)+" "+state)
 		}
 	}
 	r.Words = "Replicas of the last 24 hours: " + strings.Join(parts, ", ")

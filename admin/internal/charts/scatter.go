@@ -210,11 +210,5 @@ func markWords(marks []storage.Outcome) string {
 	for _, o := range marks {
 		counts[o.State]++
 	}
-	var text strings.Builder
-	for _, state := range jobs.States() {
-		if n := counts[state]; n > 0 {
-			fmt.Fprintf(&text, ", %d %s", n, words.State(state))
-		}
-	}
-	return text.String()
+	return strings.Join(append([]string{""}, words.CountsByState(counts)...), ", ")
 }

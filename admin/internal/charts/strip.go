@@ -70,12 +70,6 @@ func outcomeWords(outcomes []storage.Outcome) string {
 	for _, o := range outcomes {
 		counts[o.State]++
 	}
-	var parts []string
-	for _, state := range jobs.States() {
-		if n := counts[state]; n > 0 {
-			parts = append(parts, strconv.Itoa(n)+" "+words.State(state))
-		}
-	}
 	return fmt.Sprintf("last %s: %s", words.Figure(len(outcomes), "run", "runs"),
-		strings.Join(parts, ", "))
+		strings.Join(words.CountsByState(counts), ", "))
 }

@@ -11,14 +11,8 @@ import (
 )
 
 func severalTitle(b *RunBar) string {
-	var parts []string
-	for _, state := range jobs.States() {
-		if n := b.states[state]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, words.State(state)))
-		}
-	}
-	return fmt.Sprintf("%d runs: %s, from %s to %s. Select to zoom in.", b.runs,
-		strings.Join(parts, ", "), words.UTC(b.begin), words.UTC(b.end))
+	return fmt.Sprintf("%s runs: %s, from %s to %s. Select to zoom in.", words.Count(b.runs),
+		strings.Join(words.CountsByState(b.states), ", "), words.UTC(b.begin), words.UTC(b.end))
 }
 
 func runTitle(s storage.RunInterval, begin, end time.Time) string {

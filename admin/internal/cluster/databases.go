@@ -92,7 +92,7 @@ func (d Database) State() string {
 		return "is not available"
 	default:
 		return fmt.Sprintf("is not available to %d of %s", down,
-			words.Figure(len(d.Replicas), "replica", "replicas"))
+			words.PlainFigure(len(d.Replicas), "replica", "replicas"))
 	}
 }
 

@@ -33,7 +33,7 @@ func headline(severity Severity, problems []Problem) string {
 	text := strings.Join(parts, " and ")
 	if more := len(kinds) - maxKinds; more > 0 {
 		text = strings.Join(parts, ", ") + " and " +
-			words.Figure(more, "other problem", "other problems")
+			words.PlainFigure(more, "other problem", "other problems")
 	}
 	return words.Title(text)
 }

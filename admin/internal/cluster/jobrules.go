@@ -49,7 +49,7 @@ func failingProblems(e Evidence, add func(Problem)) {
 		if s.Failures < e.Rules.failingAfter() || e.Now.Sub(s.Last) > maxFailureAge {
 			continue
 		}
-		times := words.Figure(s.Failures, "time", "times")
+		times := words.PlainFigure(s.Failures, "time", "times")
 		if s.Open {
 			times = "at least " + times
 		}
@@ -201,8 +201,8 @@ func waitProblems(e Evidence, w waitFacts, add func(Problem)) {
 				holds = ", which holds " + words.Cut(g.root.Resource, 200)
 			}
 		}
-		text := words.Figure(g.count, "run waits", "runs wait") + " longer than usual" + behind +
-			holds + "."
+		text := words.PlainFigure(g.count, "run waits", "runs wait") + " longer than usual" +
+			behind + holds + "."
 		if run := long[g.root.Holder.Run]; run != nil {
 			text += " Job " + words.Cut(run.Job, 200) + " usually takes " +
 				words.Took(e.Usual[run.Job].Median) + "."
@@ -212,8 +212,8 @@ func waitProblems(e Evidence, w waitFacts, add func(Problem)) {
 		}
 		add(Problem{Kind: KindLongWait, Severity: Amber, Subject: g.root.Holder.Job, Link: "/locks",
 			Since: &g.since, Count: g.count, Text: text,
-			ended: words.Figure(g.count, "run", "runs") + " waited longer than usual" + behind +
-				"."})
+			ended: words.PlainFigure(g.count, "run", "runs") + " waited longer than usual" +
+				behind + "."})
 	}
 }
 
@@ -241,7 +241,7 @@ func longRunProblems(e Evidence, w waitFacts, add func(Problem)) {
 		add(Problem{Kind: KindLongRun, Severity: Amber, Subject: run.Job,
 			Link: "/runs/" + run.ID.String(), Since: &since, aspect: run.ID.String(),
 			Text: "A run of job " + job + " takes longer than " + words.Number(longRunFactor) +
-				" times as long as usual. 95% of its last " + words.Figure(usual.Runs, "run",
+				" times as long as usual. 95% of its last " + words.PlainFigure(usual.Runs, "run",
 				"runs") + " took at most " + words.Took(usual.Long) + ".",
 			ended: "A run of job " + job + " took much longer than usual."})
 	}
@@ -273,7 +273,7 @@ func skippedProblems(e Evidence, w waitFacts, add func(Problem)) {
 			continue
 		}
 		n, since := skipsOf(e.Outcomes[job])
-		times := words.Figure(n, "time", "times")
+		times := words.PlainFigure(n, "time", "times")
 		if n == outcomesOfJob {
 			times = "at least " + times
 		}
@@ -306,6 +306,6 @@ func missedProblems(e Evidence, add func(Problem)) {
 		add(Problem{Kind: KindMissed, Severity: Amber, Link: "/runs?state=missed", Since: &last,
 			Count: n, Text: "Firings of " + named(slices.Sorted(maps.Keys(missed))) +
 				" were missed within the last hour.",
-			ended: "Firings of " + words.Figure(n, "job", "jobs") + " were missed."})
+			ended: "Firings of " + words.PlainFigure(n, "job", "jobs") + " were missed."})
 	}
 }

@@ -1,10 +1,10 @@
 package cluster
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -96,7 +96,7 @@ func (o *Overview) UnsuccessfulWords() string {
 		failed += f.Broken()
 		skipped += f.NotRun()
 	}
-	return fmt.Sprintf("%d failed, %d skipped", failed, skipped)
+	return words.Count(failed) + " failed, " + words.Count(skipped) + " skipped"
 }
 
 // Workers returns the number of workers of live replicas, and how many of them run a run. It counts

@@ -92,7 +92,7 @@ func RecentEvents(h memcached.Health, now time.Time) (events []memcached.Event) 
 	return events
 }
 
-// EventWords describes an event, or returns "" for one that the page shows otherwise.
+// EventWords describes an event for the API, or returns "" for one that the page shows otherwise.
 func EventWords(e memcached.Event) string {
 	switch e.Kind {
 	case memcached.EventRestarted:
@@ -100,15 +100,16 @@ func EventWords(e memcached.Event) string {
 	case memcached.EventFlushed:
 		return "was flushed and lost its locks"
 	case memcached.EventEvicted:
-		return fmt.Sprintf("evicted %s", words.Figure(int(e.Count), "entry", "entries"))
+		return fmt.Sprintf("evicted %s", words.PlainFigure(int(e.Count), "entry", "entries"))
 	case memcached.EventReassigned:
 		return fmt.Sprintf("dropped %s while it reassigned memory",
-			words.Figure(int(e.Count), "entry", "entries"))
+			words.PlainFigure(int(e.Count), "entry", "entries"))
 	case memcached.EventFull:
-		return fmt.Sprintf("was full and refused %s", words.Figure(int(e.Count), "entry",
+		return fmt.Sprintf("was full and refused %s", words.PlainFigure(int(e.Count), "entry",
 			"entries"))
 	case memcached.EventConnections:
-		return fmt.Sprintf("refused %s", words.Figure(int(e.Count), "connection", "connections"))
+		return fmt.Sprintf("refused %s",
+			words.PlainFigure(int(e.Count), "connection", "connections"))
 	}
 	return ""
 }
@@ -134,12 +135,12 @@ func serverListProblems(e Evidence, add func(Problem)) {
 // UsageWords describes the usage of a server, with memory in the unit of memcached's -m.
 func UsageWords(u memcached.Usage) string {
 	const mega = 1 << 20
-	used := fmt.Sprint(u.Bytes / mega)
+	used := words.Count(int(u.Bytes / mega))
 	if u.Bytes > 0 && u.Bytes < mega {
 		used = "less than 1"
 	}
-	return fmt.Sprintf("%s, %s of %d MB, %s", words.Figure(int(u.Items), "entry", "entries"), used,
-		u.LimitBytes/mega,
+	return fmt.Sprintf("%s, %s of %s MB, %s", words.Figure(int(u.Items), "entry", "entries"), used,
+		words.Count(int(u.LimitBytes/mega)),
 		words.Figure(int(u.Connections), "connection", "connections"))
 }
 

@@ -216,7 +216,7 @@ func byWebhook(list []storage.Undelivered, at func(storage.Undelivered) time.Tim
 // figure returns the number of deliveries in words. If maxDeliveries were counted, there may be
 // more.
 func (d deliveriesOf) figure(counted int) string {
-	many := words.Figure(d.count, "delivery", "deliveries")
+	many := words.PlainFigure(d.count, "delivery", "deliveries")
 	if counted == maxDeliveries {
 		many = "at least " + many
 	}

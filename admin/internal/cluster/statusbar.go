@@ -114,7 +114,7 @@ func memcachedPart(servers []memcached.Health) StatusPart {
 	case unknown > 0:
 		part.Text = many(unknown, "not checked yet")
 	default:
-		part.Text = words.Figure(len(servers), "server", "servers")
+		part.Text = words.PlainFigure(len(servers), "server", "servers")
 	}
 	return part
 }

@@ -87,13 +87,13 @@ func resourceSummary(resources []locks.ResourceState) string {
 			others, heldOthers = others+1, heldOthers+held
 		}
 	}
-	text := fmt.Sprintf("%d of %s held.", heldTables, words.Figure(tables, "table", "tables"))
+	text := fmt.Sprintf("%d of %s held.", heldTables, words.PlainFigure(tables, "table", "tables"))
 	if tables == 0 {
 		text = "No tables are known."
 	}
 	if others > 0 {
 		text += fmt.Sprintf(" %d of %s held.", heldOthers,
-			words.Figure(others, "other resource", "other resources"))
+			words.PlainFigure(others, "other resource", "other resources"))
 	}
 	return text
 }

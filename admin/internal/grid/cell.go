@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -124,7 +123,7 @@ func (c *Cell) Path() string {
 // that did not succeed, otherwise a sign of the outcome.
 func (c *Cell) Text() string {
 	if n := c.of(c.shown); n > 1 && c.shown != jobs.Succeeded && c.shown != paused {
-		return strconv.Itoa(n)
+		return words.Brief(n)
 	}
 	switch c.shown {
 	case jobs.Failed, jobs.TimedOut:
@@ -149,15 +148,14 @@ const shownWorst = 3
 // Title returns the job, the time and the outcomes in words. For a family it names the jobs with
 // the worst outcome, unless it is that all runs succeeded.
 func (c *Cell) Title() string {
-	var parts []string
+	counts := make(map[jobs.State]int)
 	for _, state := range jobs.States() {
-		if n := c.of(state); n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, words.State(state)))
-		}
+		counts[state] = c.of(state)
 	}
+	parts := words.CountsByState(counts)
 	switch {
 	case c.missed > 0:
-		parts = append(parts, fmt.Sprintf("%d missed because of a pause", c.missed))
+		parts = append(parts, words.Count(c.missed)+" missed because of a pause")
 	case c.Paused:
 		parts = append(parts, "paused")
 	}

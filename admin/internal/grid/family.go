@@ -2,7 +2,6 @@ package grid
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -56,7 +55,7 @@ type Family struct {
 // Count returns the number of jobs of the row in words.
 func (f *Family) Count() string {
 	if len(f.Jobs) < f.Total {
-		return fmt.Sprintf("%d of %s", len(f.Jobs), words.Figure(f.Total, "job", "jobs"))
+		return words.Count(len(f.Jobs)) + " of " + words.Figure(f.Total, "job", "jobs")
 	}
 	return words.Figure(f.Total, "job", "jobs")
 }

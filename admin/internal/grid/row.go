@@ -1,12 +1,12 @@
 package grid
 
 import (
-	"fmt"
 	"html/template"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -181,7 +181,7 @@ func (r JobRow) Summary() string {
 	}
 	switch {
 	case ended > 0:
-		return fmt.Sprintf("%d of %d", counts[jobs.Succeeded], ended)
+		return words.Count(counts[jobs.Succeeded]) + " of " + words.Count(ended)
 	case counts[jobs.Running] > 0:
 		return "running"
 	case counts[jobs.Waiting] > 0:

@@ -371,10 +371,10 @@ func (j AgendaJob) WaitWords() string {
 	case j.Waits == 0:
 		return ""
 	case j.Skips == j.Waits:
-		return fmt.Sprintf("%d skipped", j.Skips)
+		return words.Count(j.Skips) + " skipped"
 	case j.Skips > 0:
-		return words.Figure(j.Waits-j.Skips, "waits", "wait") +
-			fmt.Sprintf(", %d skipped", j.Skips)
+		return words.Figure(j.Waits-j.Skips, "waits", "wait") + ", " + words.Count(j.Skips) +
+			" skipped"
 	}
 	return words.Figure(j.Waits, "waits", "wait")
 }
@@ -409,7 +409,7 @@ func (a *Agenda) Summary() string {
 	text += fmt.Sprintf(" %s to wait for another job",
 		words.Figure(a.Waits, "firing is expected", "firings are expected"))
 	if a.Skips > 0 {
-		text += fmt.Sprintf(", and %d of them to be skipped", a.Skips)
+		text += ", and " + words.Count(a.Skips) + " of them to be skipped"
 	}
 	return text + "." + paused
 }

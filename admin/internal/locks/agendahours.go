@@ -2,7 +2,6 @@ package locks
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -48,7 +47,7 @@ func (l LongRuns) Words() string {
 	if l.Starts == 1 {
 		return words.Took(l.usual)
 	}
-	return fmt.Sprintf("%d runs of %s", l.Starts, words.Took(l.usual))
+	return words.Count(l.Starts) + " runs of " + words.Took(l.usual)
 }
 
 // ConflictWords counts the expected conflicts of the hour, or returns "".

@@ -152,10 +152,10 @@ func (c *Contentions) Summary() string {
 		}
 	}
 	text := fmt.Sprintf("Runs waited for others %s, %s in total",
-		words.Verb(times, "once", fmt.Sprintf("%d times", times)), words.Took(total))
+		words.Verb(times, "once", words.Count(times)+" times"), words.Took(total))
 	if notRun > 0 {
 		text += fmt.Sprintf(". %s without a start", words.Verb(notRun, "One wait ended",
-			fmt.Sprintf("%d waits ended", notRun)))
+			words.Count(notRun)+" waits ended"))
 	}
 	return text + fmt.Sprintf(". The main blocker was %s, for %s.",
 		words.Cut(holderName(worst), 100), words.Took(most))

@@ -114,7 +114,7 @@ func (r *Reader) loadDurations(ctx context.Context, f *UpcomingConflicts, conten
 	if never > 0 {
 		f.Cut = append(f.Cut,
 			fmt.Sprintf("The durations of %s are unknown: no run has ended yet",
-				words.Figure(never, "job", "jobs")))
+				words.PlainFigure(never, "job", "jobs")))
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func (r *Reader) upcomingFirings(f *UpcomingConflicts, contenders []*contender) 
 	if elsewhere > 0 {
 		f.Cut = append(f.Cut, fmt.Sprintf("%s that share resources have no schedule, depend on "+
 			"others, or are fired by replicas with another definition",
-			words.Figure(elsewhere, "job", "jobs")))
+			words.PlainFigure(elsewhere, "job", "jobs")))
 	}
 	heap.Init(&queue)
 	var scheduledTimes []upcomingFiring

@@ -2,9 +2,9 @@ package locks
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -129,5 +129,5 @@ func (n *ResourceNode) Slots() string {
 	if n.State != HeldItself || n.Locks[0].Mode != locking.Slotted {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d slots", len(n.Locks), n.Locks[0].Slots)
+	return words.Count(len(n.Locks)) + " of " + words.Count(n.Locks[0].Slots) + " slots"
 }

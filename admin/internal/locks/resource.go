@@ -3,7 +3,6 @@ package locks
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -254,7 +253,7 @@ func ResourceWords(list []Resource) string {
 		names = append(names, words.Cut(r.Resource, 100))
 	}
 	if more := len(list) - most; more > 0 {
-		names = append(names, fmt.Sprintf("%d more", more))
+		names = append(names, words.Count(more)+" more")
 	}
 	return strings.Join(names, ", ")
 }

@@ -109,7 +109,7 @@ func (t *Timeline) noteOmitted(of map[string][]storage.RunInterval, full []strin
 	}
 	if more := len(full) - named; more > 0 {
 		t.Cut = append(t.Cut, fmt.Sprintf("Of %s not all runs are drawn",
-			words.Figure(more, "more job", "more jobs")))
+			words.PlainFigure(more, "more job", "more jobs")))
 	}
 }
 
@@ -161,15 +161,15 @@ func (t *Timeline) LanePath(resource string) string { return t.lanePath(resource
 func (t *Timeline) Notes() []string {
 	var notes []string
 	if n := t.Chart.Merged; n > 0 {
-		notes = append(notes, fmt.Sprintf("%d runs are too short for this scale and are drawn as "+
-			"merged bars. Zoom in to see them.", n))
+		notes = append(notes, words.Count(n)+" runs are too short for this scale and are drawn as "+
+			"merged bars. Zoom in to see them.")
 	}
 	if n := t.Chart.Overlapping; n > 0 {
-		notes = append(notes, fmt.Sprintf("%d runs overlap, because too many ran at the same time.",
-			n))
+		notes = append(notes, words.Count(n)+
+			" runs overlap, because too many ran at the same time.")
 	}
 	for _, text := range t.Cut {
-		notes = append(notes, words.Sentence(words.Title(text)))
+		notes = append(notes, words.Sentence(words.Title(words.Grouped(text))))
 	}
 	return notes
 }

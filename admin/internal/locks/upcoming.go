@@ -61,7 +61,7 @@ func (c Conflict) Outcome() string {
 	case c.Likely > 0 && c.Skips == c.Likely:
 		return "skipped"
 	case c.Skips > 0:
-		return fmt.Sprintf("%d of %d skipped", c.Skips, c.Likely)
+		return words.Count(c.Skips) + " of " + words.Count(c.Likely) + " skipped"
 	case c.PossibleSkips > 0:
 		return "waits; may be skipped"
 	}
@@ -96,7 +96,7 @@ func (r *Reader) findConflicts(ctx context.Context, now time.Time,
 	contenders := contendersOf(requests, about)
 	f.Jobs = len(contenders)
 	if n := paused.mark(contenders); n > 0 {
-		f.Cut = append(f.Cut, words.Figure(n, "job that shares resources is paused, so its "+
+		f.Cut = append(f.Cut, words.PlainFigure(n, "job that shares resources is paused, so its "+
 			"scheduled times do not count", "jobs that share resources are paused, so their "+
 			"scheduled times do not count"))
 		contenders = slices.DeleteFunc(contenders,
@@ -155,18 +155,18 @@ func (f *UpcomingConflicts) Summary() string {
 			words.Figure(f.Jobs, "job", "jobs"))
 	case likely == 0:
 		return fmt.Sprintf(
-			"%s, no conflicts are likely; %d are possible if runs take long.", reach,
-			possible)
+			"%s, no conflicts are likely; %s are possible if runs take long.", reach,
+			words.Count(possible))
 	}
 	text := fmt.Sprintf("%s, %s", reach,
 		words.Verb(likely, "one firing is likely to wait for another run",
-			fmt.Sprintf("%d firings are likely to wait for another run", likely)))
+			words.Count(likely)+" firings are likely to wait for another run"))
 	if skips > 0 {
 		text += fmt.Sprintf(", and %s",
-			words.Verb(skips, "one would be skipped", fmt.Sprintf("%d would be skipped", skips)))
+			words.Verb(skips, "one would be skipped", words.Count(skips)+" would be skipped"))
 	}
 	if possible > likely {
-		text += fmt.Sprintf("; %d in total if runs take long", possible)
+		text += "; " + words.Count(possible) + " in total if runs take long"
 	}
 	return text + "."
 }

@@ -105,7 +105,7 @@ func CompareWithUsual(took time.Duration, usual storage.Typical) string {
 	case usual.Runs < unusualRuns:
 		return ""
 	case IsUnusual(took, usual):
-		return fmt.Sprintf("%d× usual", took/max(usual.Median, time.Millisecond))
+		return words.Count(int(took/max(usual.Median, time.Millisecond))) + "× usual"
 	}
 	return "usually " + words.Took(usual.Median)
 }

@@ -35,7 +35,7 @@ func (h *lockHTML) release(asButton bool, l *locks.Lock) {
 func (h *lockHTML) mode(l *locks.Lock) {
 	h.Add("", string(l.Mode))
 	if l.Slots != 0 {
-		h.Add(` of `, strconv.Itoa(l.Slots))
+		h.Add(` of `, words.Count(l.Slots))
 	}
 }
 
@@ -110,7 +110,7 @@ func (h *lockHTML) node(n *locks.ResourceNode) {
 	h.AddIf(n.Open(), ` open`)
 	h.Add(`><summary><bdi class="res">`, words.Cut(n.Name, 300), `</bdi>`)
 	h.states(n)
-	h.Add(` <span class="sub">`, strconv.Itoa(n.Resources), ` known`)
+	h.Add(` <span class="sub">`, words.Count(n.Resources), ` known`)
 	if n.Held > 0 {
 		h.Add(`, `, words.Figure(n.Held, "lock", "locks"))
 	}

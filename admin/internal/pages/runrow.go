@@ -2,7 +2,6 @@ package pages
 
 import (
 	"html/template"
-	"strconv"
 
 	"github.com/google/uuid"
 
@@ -70,7 +69,7 @@ func (r *runRows) scheduled(run *storage.Record) {
 		r.Add(` <span class="sub">triggered</span>`)
 	}
 	if run.Recovery != 0 {
-		r.Add(` <span class="sub">recovery `, strconv.Itoa(run.Recovery), `</span>`)
+		r.Add(` <span class="sub">recovery `, words.Count(run.Recovery), `</span>`)
 	}
 	r.Add(`</th>`)
 }
@@ -116,7 +115,7 @@ func (r *runRows) figures(run *storage.Record) {
 	r.Add(`">`, orNone(lasted), `</td><td role="cell" class="num p4 gone">`,
 		orNone(records.StartDelay(*run)), `</td><td role="cell" class="num p4 gone">`)
 	if run.Attempt > 0 {
-		r.Add(``, strconv.Itoa(run.Attempt))
+		r.Add(``, words.Count(run.Attempt))
 	} else {
 		r.Add(`–`)
 	}

@@ -47,6 +47,8 @@ func NewTemplates() (*Templates, error) {
 		"ended":          records.Ended,
 		"facts":          words.Facts,
 		"figure":         words.Figure,
+		"count":          words.Count,
+		"grouped":        words.Grouped,
 		"title":          words.Title,
 		"lasted":         records.Lasted,
 		"attemptLasted":  records.AttemptLasted,

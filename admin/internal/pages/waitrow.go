@@ -3,7 +3,6 @@ package pages
 import (
 	"cmp"
 	"html/template"
-	"strconv"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/charts"
@@ -90,7 +89,7 @@ func (h *waitHTML) root(t *locks.WaitTree) {
 			h.Holder(l.Holder.Job)
 		}
 		if more := t.OthersMore(); more > 0 {
-			h.Add(` and `, strconv.Itoa(more), ` more`)
+			h.Add(` and `, words.Count(more), ` more`)
 		}
 		h.Add(`</span>`)
 	} else {
@@ -111,7 +110,7 @@ func (h *waitHTML) root(t *locks.WaitTree) {
 		h.Add(` <span class="sub">`, verb)
 		h.tail(t.Resource)
 		if slots := t.Slots(); slots > 0 {
-			h.Add(`<span>, `, strconv.Itoa(slots), ` of `, strconv.Itoa(t.Lock.Slots),
+			h.Add(`<span>, `, words.Count(slots), ` of `, words.Count(t.Lock.Slots),
 				` slots</span>`)
 		}
 		h.Add(`</span>`)

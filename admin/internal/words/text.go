@@ -39,18 +39,15 @@ func Verb(n int, one, many string) string {
 }
 
 // Figure writes a number in figures, with the singular or the plural of a noun.
-func Figure(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
+func Figure(n int, one, many string) string { return Count(n) + " " + Verb(n, one, many) }
+
+// PlainFigure is Figure without commas, for sentences of the API. Pages show them with Grouped.
+func PlainFigure(n int, one, many string) string {
+	return strconv.Itoa(n) + " " + Verb(n, one, many)
 }
 
-// Thousands writes a number with commas from 10,000 on.
-func Thousands(n int) string {
-	if n < 10_000 {
-		return strconv.Itoa(n)
-	}
+// Count writes a number of things with commas between its thousands: 25,884.
+func Count(n int) string {
 	text := strconv.Itoa(n)
 	for i := len(text) - 3; i > 0; i -= 3 {
 		text = text[:i] + "," + text[i:]
@@ -58,7 +55,25 @@ func Thousands(n int) string {
 	return text
 }
 
-// About writes a large number with three significant digits: 12,300 or 11 million.
+// counted is a number from 1,000 on before a word that the sentences of the API have after counts.
+// Numbers before other words may be ports or parts of names.
+var counted = regexp.MustCompile(`(^|[ (])(\d{4,}) (conflicts|connections|deliveries|entries|` +
+	`firings|jobs|live|longest|more|of|other|replicas|resources|running|runs|scheduled|sign-ins|` +
+	`tables|times|waiting|waits)\b`)
+
+// Grouped returns a sentence of the API with commas in its counts, as Count writes them.
+func Grouped(s string) string {
+	return counted.ReplaceAllStringFunc(s, func(all string) string {
+		part := counted.FindStringSubmatch(all)
+		n, err := strconv.Atoi(part[2])
+		if err != nil {
+			return all // it is too large for a count
+		}
+		return part[1] + Count(n) + " " + part[3]
+	})
+}
+
+// About writes a number with three significant digits: 1,230 or 11 million.
 func About(n int) string {
 	n = roundedTo3(n)
 	switch {
@@ -66,10 +81,8 @@ func About(n int) string {
 		return trimmed(n, 1e9) + " billion"
 	case n >= 1e6:
 		return trimmed(n, 1e6) + " million"
-	case n >= 1e4:
-		return fmt.Sprintf("%d,%03d", n/1000, n%1000)
 	}
-	return fmt.Sprint(n)
+	return Count(n)
 }
 
 // Brief is About in few letters: 12.3k or 11M.
@@ -80,10 +93,10 @@ func Brief(n int) string {
 		return trimmed(n, 1e9) + "B"
 	case n >= 1e6:
 		return trimmed(n, 1e6) + "M"
-	case n >= 1e4:
+	case n >= 1e3:
 		return trimmed(n, 1e3) + "k"
 	}
-	return fmt.Sprint(n)
+	return Count(n)
 }
 
 // roundedTo3 rounds a number to three significant digits.
@@ -145,8 +158,8 @@ func Took(d time.Duration) string {
 	return Span(d)
 }
 
-// Readable returns a text of the API with the durations of the page, with short ids of runs, and
-// with times that the page's script finds.
+// Readable returns a text of the API with the durations and counts of the page, with short ids of
+// runs, and with times that the page's script finds.
 func Readable(s string) string {
 	s = isoTime.ReplaceAllStringFunc(s, func(text string) string {
 		at, err := time.Parse(time.RFC3339, text)
@@ -155,7 +168,8 @@ func Readable(s string) string {
 		}
 		return UTC(at)
 	})
-	return statedDuration.ReplaceAllStringFunc(namedRun.ReplaceAllString(s, "(run …$1)"),
+	s = Grouped(namedRun.ReplaceAllString(s, "(run …$1)"))
+	return statedDuration.ReplaceAllStringFunc(s,
 		func(all string) string {
 			before, text, _ := strings.Cut(all, " ")
 			d, err := time.ParseDuration(text)
@@ -215,7 +229,7 @@ func Names(list []string) string {
 	}
 	text := strings.Join(shown, ", ")
 	if more := len(list) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
+		text += " and " + Count(more) + " more"
 	}
 	return text
 }

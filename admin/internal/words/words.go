@@ -14,6 +14,16 @@ import (
 // State formats a state for people.
 func State(s jobs.State) string { return strings.ReplaceAll(string(s), "_", " ") }
 
+// CountsByState lists numbers of runs without zeros: "120 succeeded", "2 failed".
+func CountsByState(runs map[jobs.State]int) (texts []string) {
+	for _, state := range jobs.States() {
+		if n := runs[state]; n > 0 {
+			texts = append(texts, Count(n)+" "+State(state))
+		}
+	}
+	return texts
+}
+
 // Why describes why a run waits, did not run, or ended early. It returns "" if there is no reason.
 func Why(r storage.Record) string {
 	if r.Detail != "" {

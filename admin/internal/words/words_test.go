@@ -1,6 +1,7 @@
 package words
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,8 +83,44 @@ func TestReadable(t *testing.T) {
 		"down from 2026-03-13T01:00:00Z until 2026-03-13T03:00:00.25+01:00": "down from " +
 			"2026-03-13 01:00:00 UTC until 2026-03-13 02:00:00 UTC",
 		"at 2026-13-13T01:00:00Z": "at 2026-13-13T01:00:00Z",
+		"tried 1234 times in 5m":  "tried 1,234 times in 5 min",
 	} {
 		if got := Readable(text); got != want {
+			t.Errorf("%q reads %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestCounts(t *testing.T) {
+	for n, want := range map[int]string{0: "0 runs", 1: "1 run", 999: "999 runs",
+		1000: "1,000 runs", 25_884: "25,884 runs", 1_234_567: "1,234,567 runs"} {
+		if got := Figure(n, "run", "runs"); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if got := PlainFigure(25_884, "run", "runs"); got != "25884 runs" {
+		t.Errorf("a sentence of the API has %q, want no comma", got)
+	}
+	got := CountsByState(map[jobs.State]int{jobs.TimedOut: 1, jobs.Skipped: 0,
+		jobs.Succeeded: 1200})
+	if !slices.Equal(got, []string{"1,200 succeeded", "1 timed out"}) {
+		t.Errorf("got %q by state", got)
+	}
+}
+
+// TestGrouped checks that only counts get commas in sentences of the API.
+func TestGrouped(t *testing.T) {
+	for text, want := range map[string]string{
+		"1205 of 3000 tables held.":          "1,205 of 3,000 tables held.",
+		"Runs: 1000 running, 99999 waiting.": "Runs: 1,000 running, 99,999 waiting.",
+		"The simulation ends after 50000 scheduled times": "The simulation ends after 50,000 " +
+			"scheduled times",
+		"Jobs fail (1234 jobs)":                               "Jobs fail (1,234 jobs)",
+		"Job load-2024 failed 999 times":                      "Job load-2024 failed 999 times",
+		"dial tcp 10.0.0.1:11211 times out":                   "dial tcp 10.0.0.1:11211 times out",
+		"2026-03-14 02:30:00 UTC, line 1234, port 8080 is up": "2026-03-14 02:30:00 UTC, line 1234, port 8080 is up",
+	} {
+		if got := Grouped(text); got != want {
 			t.Errorf("%q reads %q, want %q", text, got, want)
 		}
 	}
@@ -92,7 +129,7 @@ func TestReadable(t *testing.T) {
 // TestAbout rounds numbers to three digits.
 func TestAbout(t *testing.T) {
 	for n, want := range map[int][2]string{
-		0: {"0", "0"}, 999: {"999", "999"}, 1234: {"1230", "1230"}, 9996: {"10,000", "10k"},
+		0: {"0", "0"}, 999: {"999", "999"}, 1234: {"1,230", "1.23k"}, 9996: {"10,000", "10k"},
 		12_345: {"12,300", "12.3k"}, 100_049: {"100,000", "100k"}, 999_600: {"1 million", "1M"},
 		1_234_567: {"1.23 million", "1.23M"}, 11_000_300: {"11 million", "11M"},
 		987_654_321: {"988 million", "988M"}, 12_345_678_900: {"12.3 billion", "12.3B"},

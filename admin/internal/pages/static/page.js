@@ -34,6 +34,7 @@
   const dayOf = (t) => inZone(t).toISOString().slice(0, 10);
   const clockOf = (t) => inZone(t).toISOString().slice(11, 19);
   const two = (n) => String(n).padStart(2, "0");
+  const count = (n) => n.toLocaleString("en-US"); // as the server writes counts: 25,884
 
   // offsetOf returns the offset of the zone from UTC at a time: +01:00.
   const offsetOf = (t) => {
@@ -228,7 +229,7 @@
       if (more) all.push(["All results", "search", "search?q=" + of(text)]);
       list.replaceChildren(...all.map(([name, kind, path], i) => element("li", { id: "suggestion-" + i, role: "option", "aria-selected": "false", "data-to": at(path).href },
         element("bdi", {}, name), " ", element("span", { class: "sub" }, kind))));
-      said.textContent = all.length === 1 ? "1 suggestion" : all.length + " suggestions";
+      said.textContent = all.length === 1 ? "1 suggestion" : count(all.length) + " suggestions";
       open(all.length > 0);
       choose(options().find((option) => option.dataset.to === kept));
     };
@@ -352,7 +353,7 @@
   const picks = () => [...document.querySelectorAll(".pick")];
   const countPicks = () => {
     const n = picks().filter((e) => e.checked).length;
-    for (const e of document.querySelectorAll("[data-count]")) e.textContent = n ? ": " + n : "";
+    for (const e of document.querySelectorAll("[data-count]")) e.textContent = n ? ": " + count(n) : "";
     const all = document.getElementById("pick-all");
     if (!all) return;
     all.checked = n > 0 && n === picks().length;
@@ -401,7 +402,7 @@
     match = Math.min(match, all);
     for (const e of root.querySelectorAll(".log mark")) e.classList.toggle("this", e.dataset.match === String(match));
     for (const e of root.querySelectorAll(".log li.here, .log li:has(mark.this)")) e.classList.toggle("here", e.querySelector("mark.this") !== null);
-    for (const e of root.querySelectorAll("[data-match-number]")) e.textContent = match;
+    for (const e of root.querySelectorAll("[data-match-number]")) [e.dataset.matchNumber, e.textContent] = [match, count(match)];
     for (const e of root.querySelectorAll("[data-match-step]")) e.href = matchAddress(turn(match + Number(e.dataset.matchStep), all));
   };
   const matchAddress = (n) => {
@@ -417,7 +418,7 @@
   const stepMatch = (step) => {
     const all = matches(document);
     if (!all) return false;
-    match = turn(Number(document.querySelector("[data-match-number]").textContent) + step, all);
+    match = turn(Number(document.querySelector("[data-match-number]").dataset.matchNumber) + step, all);
     showMatch(document);
     history.replaceState(history.state, "", matchAddress(match));
     seeMatch();
