@@ -3,6 +3,7 @@ package admin
 import (
 	"net/url"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -132,5 +133,33 @@ func TestJobsOfListedRuns(t *testing.T) {
 	if len(v.ByJobShown()) != maxByJob || v.ByJobMore() != 2 {
 		t.Errorf("got %d jobs and %d more, want %d and 2", len(v.ByJobShown()), v.ByJobMore(),
 			maxByJob)
+	}
+}
+
+// TestListsSayWhichTimesTheyHave checks the heading of the times of lists: only a list that may
+// have active and ended runs names both.
+func TestListsSayWhichTimesTheyHave(t *testing.T) {
+	handler := newServer(t, contention()).Handler()
+	const heading = `<th role="columnheader" scope="col" class="p3">`
+	for path, want := range map[string][]string{
+		"/":                                 {"Ended", "Ended"},
+		"/jobs/rollup-sales":                {"Since", "Ended or since"},
+		"/runs":                             {"Ended or since"},
+		"/runs?state=lost":                  {"Ended"},
+		"/runs?state=skipped&state=missed":  {"Ended"},
+		"/runs?state=waiting&state=running": {"Since"},
+		"/runs?state=waiting&state=skipped": {"Ended or since"},
+	} {
+		page := flat(get(t, handler, path).Body.String())
+		var got []string
+		for _, part := range strings.Split(page, heading)[1:] {
+			text, _, _ := strings.Cut(part, "<")
+			if slices.Contains([]string{"Ended", "Since", "Ended or since"}, text) {
+				got = append(got, text)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got the headings %q, want %q", path, got, want)
+		}
 	}
 }

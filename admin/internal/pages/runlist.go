@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
+	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -24,6 +25,9 @@ type runList struct {
 	// Fixed says that each row is a position, such as that of the last run, and has a constant
 	// height. There is no column for the wait of each run.
 	Fixed bool
+	// TimeHeading is the heading of the column with the times when runs ended, and since when
+	// active runs have their state.
+	TimeHeading string
 }
 
 // Links reports whether runs may have links to actions.
@@ -44,6 +48,37 @@ func (l runList) Picked(pick bool) runList {
 // Kept returns the list with rows that keep their places, also when they no longer match.
 func (l runList) Kept() runList {
 	l.Slots = "keep"
+	return l
+}
+
+// OfEnded returns the list as one that never has active runs.
+func (l runList) OfEnded() runList {
+	l.TimeHeading = "Ended"
+	return l
+}
+
+// OfActive returns the list as one that has active runs only.
+func (l runList) OfActive() runList {
+	l.TimeHeading = "Since"
+	return l
+}
+
+// OfStates returns the list as one that has only runs in these states. No states are all.
+func (l runList) OfStates(states []string) runList {
+	final := 0
+	for _, state := range states {
+		if jobs.State(state).Final() {
+			final++
+		}
+	}
+	switch {
+	case len(states) == 0:
+		return l
+	case final == len(states):
+		return l.OfEnded()
+	case final == 0:
+		return l.OfActive()
+	}
 	return l
 }
 
@@ -87,11 +122,13 @@ func newChainList(now time.Time, c *locks.WaitChains, can permission.Allowed) ch
 }
 
 func newRunList(now time.Time, runs []storage.Record) runList {
-	return runList{Now: now, Runs: runs}
+	return runList{Now: now, Runs: runs, TimeHeading: "Ended or since"}
 }
 
 func newRunListOfOne(now time.Time, runs []storage.Record) runList {
-	return runList{Now: now, Runs: runs, One: true}
+	l := newRunList(now, runs)
+	l.One = true
+	return l
 }
 
 // waitingRuns are runs that wait for another, the oldest first, for the template.
