@@ -22,7 +22,7 @@ var layers = []string{"cmd", "cli", "", "internal/cli", "internal/remote", "inte
 	"admin/status", "admin/internal/cluster",
 	"admin/internal/locks", "admin/internal/grid", "admin/internal/family", "admin/internal/charts",
 	"admin/internal/param", "admin/internal/mount", "admin/internal/records",
-	"admin/internal/words", "admin/password",
+	"admin/internal/words", "admin/internal/markup", "admin/password",
 	"internal/crontab", "internal/sqltables", "internal/metrics", "otlp", "internal/tracing",
 	"internal/engine", "jobs/operations", "jobs/permission", "jobs/explain",
 	"jobs/handlers", "jobs/postgres", "jobs/sqlite", "jobs/webhook", "internal/rules",

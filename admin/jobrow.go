@@ -49,7 +49,7 @@ func (r *jobRows) add(j *Job) {
 	r.state(j)
 	if len(j.Outcomes) > 0 {
 		r.Add(`<td role="cell">`)
-		r.Chart(charts.Strip(j.Outcomes))
+		charts.AddStrip(&r.Builder, j.Outcomes)
 	} else {
 		r.Add(`<td role="cell" class="bare"><span class="none">–</span>`)
 	}

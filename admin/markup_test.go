@@ -4,18 +4,14 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// TestMarkupIsConstant checks the calls of Add and AddIf of pages.HTML, which do not escape their
-// HTML: this HTML must be constants of the program. html.go itself builds times from parts.
+// TestMarkupIsConstant checks the calls of Add and AddIf of markup.Builder, which do not escape
+// their markup: it must be constants of the program.
 func TestMarkupIsConstant(t *testing.T) {
 	for _, name := range filesWithMarkup(t) {
-		if filepath.Base(name) == "html.go" {
-			continue
-		}
 		positions := token.NewFileSet()
 		checked := 0
 		for _, call := range markupCalls(t, positions, name) {
@@ -25,7 +21,7 @@ func TestMarkupIsConstant(t *testing.T) {
 			}
 			for _, part := range markup {
 				if checked++; !isConstant(part) {
-					t.Errorf("%s: HTML that is not constant", positions.Position(part.Pos()))
+					t.Errorf("%s: markup that is not constant", positions.Position(part.Pos()))
 				}
 			}
 		}
@@ -38,7 +34,8 @@ func TestMarkupIsConstant(t *testing.T) {
 // filesWithMarkup returns the files whose code builds parts of pages.
 func filesWithMarkup(t *testing.T) (files []string) {
 	t.Helper()
-	for _, pattern := range []string{"*.go", "internal/pages/*.go"} {
+	for _, pattern := range []string{"*.go", "internal/pages/*.go", "internal/charts/*.go",
+		"internal/grid/*.go"} {
 		for _, name := range globbed(t, pattern) {
 			if !strings.HasSuffix(name, "_test.go") &&
 				len(markupCalls(t, token.NewFileSet(), name)) > 0 {
@@ -46,7 +43,7 @@ func filesWithMarkup(t *testing.T) (files []string) {
 			}
 		}
 	}
-	if len(files) < 4 {
+	if len(files) < 9 {
 		t.Fatalf("only the files %q build parts of pages", files)
 	}
 	return files

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/markup"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -95,25 +96,25 @@ func (s HeartbeatStrip) IsKnown() bool {
 // Elements returns the marks of a strip: a low bar for heartbeats that were on time, a high one for
 // late ones, and a cross where they end.
 func (s HeartbeatStrip) Elements() Fragment {
-	var out svg
+	var out markup.Builder
 	for i, cell := range s.cells {
 		x := i * heartbeatStep
 		switch cell {
 		case heartbeatOnTime:
-			out.bar("succeeded", x, 11)
+			addHeartbeat(&out, "succeeded", x, 11)
 		case heartbeatLate:
-			out.bar("late", x, 2)
+			addHeartbeat(&out, "late", x, 2)
 		case heartbeatMissing:
-			out.add(`<path class="m-lost" d="M`, strconv.Itoa(min(x, s.Width-8)),
+			out.Add(`<path class="m-lost" d="M`, strconv.Itoa(min(x, s.Width-8)),
 				` 5l7 8m0-8l-7 8"/>`)
-			return out.fragment()
+			return Fragment(out.String())
 		}
 	}
-	return out.fragment()
+	return Fragment(out.String())
 }
 
-// bar adds a bar of a strip of heartbeats, from a height to its foot.
-func (s *svg) bar(class string, x, y int) {
-	s.add(`<rect class="`, class, `" x="`, strconv.Itoa(x), `" y="`, strconv.Itoa(y), `" width="`,
+// addHeartbeat adds a bar of a strip of heartbeats, from a height to its foot.
+func addHeartbeat(out *markup.Builder, class string, x, y int) {
+	out.Add(`<rect class="`, class, `" x="`, strconv.Itoa(x), `" y="`, strconv.Itoa(y), `" width="`,
 		strconv.Itoa(heartbeatWidth), `" height="`, strconv.Itoa(heartbeatHeight-y), "\"/>\n")
 }

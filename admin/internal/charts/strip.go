@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/markup"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -27,25 +28,22 @@ const (
 	stripHeight = 18
 )
 
-// Strip draws the last outcomes of a job, which are newest first, from left to right. The label
+// AddStrip draws the last outcomes of a job, which are newest first, from left to right. The label
 // has them in words for screen readers. A page has hundreds of bars, so one has only what differs
 // from most of them: its position, and its state unless the run succeeded.
-func Strip(outcomes []storage.Outcome) Fragment {
-	var out svg
+func AddStrip(out *markup.Builder, outcomes []storage.Outcome) {
 	width := max(len(outcomes), StripOutcomes) * stripStep
-	out.Grow(200 + 100*len(outcomes))
-	out.add(`<svg class="spark" viewBox="0 0 `, strconv.Itoa(width), ` `,
+	out.Add(`<svg class="spark" viewBox="0 0 `, strconv.Itoa(width), ` `,
 		strconv.Itoa(stripHeight), `" role="img" aria-label="`, outcomeWords(outcomes), `">`)
 	for i, o := range outcomes {
-		out.add(`<rect`)
+		out.Add(`<rect`)
 		if o.State != jobs.Succeeded {
-			out.add(` class="`, string(o.State), `"`)
+			out.Add(` class="`, string(o.State), `"`)
 		}
-		out.add(` x="`, strconv.Itoa(width-(i+1)*stripStep), `"><title>`, outcomeTitle(o),
+		out.Add(` x="`, strconv.Itoa(width-(i+1)*stripStep), `"><title>`, outcomeTitle(o),
 			`</title></rect>`)
 	}
-	out.add(`</svg>`)
-	return out.fragment()
+	out.Add(`</svg>`)
 }
 
 // timeAndZone is the format of words.UTC with a blank at its end.

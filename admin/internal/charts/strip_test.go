@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/markup"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -15,7 +16,8 @@ import (
 func TestStrip(t *testing.T) {
 	at := time.Date(2026, 3, 14, 3, 0, 0, 0, time.UTC)
 	end := at.Add(90 * time.Second)
-	got := Strip([]storage.Outcome{
+	var got, many markup.Builder
+	AddStrip(&got, []storage.Outcome{
 		{ScheduledAt: at, State: jobs.Succeeded, StartedAt: &at, FinishedAt: &end},
 		{ScheduledAt: at.Add(-time.Hour), State: jobs.Skipped, Reason: reasons.LockHeld},
 		{ScheduledAt: at.Add(-2 * time.Hour), State: jobs.Failed, Reason: "<b>&"},
@@ -27,11 +29,12 @@ func TestStrip(t *testing.T) {
 		`held</title></rect>` +
 		`<rect class="failed" x="85"><title>2026-03-14 01:00:00 UTC failed: &lt;b&gt;&amp;` +
 		`</title></rect></svg>`
-	if string(got) != want {
-		t.Errorf("got  %s\nwant %s", got, want)
+	if got.String() != want {
+		t.Errorf("got  %s\nwant %s", got.String(), want)
 	}
-	many := string(Strip(make([]storage.Outcome, 30)))
-	if !strings.Contains(many, `viewBox="0 0 150 18"`) || !strings.Contains(many, ` x="0"`) {
-		t.Errorf("30 outcomes: got %s", many)
+	AddStrip(&many, make([]storage.Outcome, 30))
+	if drawn := many.String(); !strings.Contains(drawn, `viewBox="0 0 150 18"`) ||
+		!strings.Contains(drawn, ` x="0"`) {
+		t.Errorf("30 outcomes: got %s", drawn)
 	}
 }

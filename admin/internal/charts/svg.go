@@ -1,67 +1,49 @@
 package charts
 
 import (
-	"html"
 	"strconv"
-	"strings"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/markup"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
 // Fragment is a part of an SVG picture, in which everything is escaped. The function svg of the
-// templates inserts it. Its type is not template.HTML, because html/template would then be part of
-// every program that reads the status of a cluster.
+// templates inserts it.
 type Fragment string
-
-// svg builds the hundreds of equal elements of a picture. A template would call several functions
-// by reflection for each of their attributes.
-type svg struct{ strings.Builder }
-
-// add appends texts that are SVG, and texts that are not and are escaped: the second, the fourth
-// and so on.
-func (s *svg) add(parts ...string) {
-	for i, part := range parts {
-		if i%2 == 1 {
-			part = html.EscapeString(part)
-		}
-		s.WriteString(part)
-	}
-}
-
-// fragment returns what was added.
-func (s *svg) fragment() Fragment { return Fragment(s.String()) }
 
 // BarElements returns the bars of a lane.
 func (l Lane) BarElements() Fragment {
-	var out svg
+	var out markup.Builder
 	for _, b := range l.Bars {
-		class, fill, key := b.Class, "", ""
-		if b.Several() > 0 {
-			class = strings.Join([]string{class, "several"}, " ")
-		}
-		if b.Class == "wait" {
-			fill = ` fill="url(#hatch)"`
-		}
+		out.Add(`<a href="`, b.Path, `" class="bar `, b.Class)
+		out.AddIf(b.Several() > 0, ` several`)
 		if b.Key != "" {
-			key = ` data-key="` + b.Key + `"`
+			out.Add(`" data-key="`, b.Key)
 		}
-		out.add(`<a href="`, b.Path, `" class="bar `, class, `"`+key+`><title>`, b.Title,
-			`</title><rect x="`, b.X.String(), `" y="`, strconv.Itoa(b.Y), `" width="`,
-			b.W.String(), `" height="`, strconv.Itoa(b.H), `"`+fill+"/>")
+		out.Add(`"><title>`, b.Title, `</title><rect`)
+		b.addPlace(&out)
+		out.AddIf(b.Class == "wait", ` fill="url(#hatch)"`)
+		out.Add(`/>`)
 		if b.labelled() {
 			// a picture of its own cuts the text at the end of the bar
-			out.add(`<svg x="`, b.X.String(), `" y="`, strconv.Itoa(b.Y), `" width="`,
-				b.W.String(), `" height="`, strconv.Itoa(b.H), `"><text x="5" y="`,
-				strconv.Itoa((b.H+labelSize)/2-1), `">`, b.Label, "</text>")
+			y := strconv.Itoa((b.H+labelSize)/2 - 1)
+			out.Add(`<svg`)
+			b.addPlace(&out)
+			out.Add(`><text x="5" y="`, y, `">`, b.Label, `</text>`)
 			if b.W >= twiceLabelledWidth {
-				out.add(`<text x="100%" dx="-5" text-anchor="end" y="`,
-					strconv.Itoa((b.H+labelSize)/2-1), `">`, b.Label, "</text>")
+				out.Add(`<text x="100%" dx="-5" text-anchor="end" y="`, y, `">`, b.Label, `</text>`)
 			}
-			out.add("</svg>")
+			out.Add(`</svg>`)
 		}
-		out.add("</a>\n")
+		out.Add("</a>\n")
 	}
-	return out.fragment()
+	return Fragment(out.String())
+}
+
+// addPlace adds the place of a bar as attributes.
+func (b RunBar) addPlace(out *markup.Builder) {
+	out.Add(` x="`, b.X.String(), `" y="`, strconv.Itoa(b.Y), `" width="`, b.W.String(),
+		`" height="`, strconv.Itoa(b.H), `"`)
 }
 
 // A bar has a label if it is at least so wide, in percent. A wide bar has one at both ends, because
@@ -85,13 +67,13 @@ func (b RunBar) labelled() bool {
 
 // BarElements returns the bars of a histogram.
 func (c HistogramChart) BarElements() Fragment {
-	var out svg
+	var out markup.Builder
 	for _, b := range c.Bars {
 		x, width := b.X.String(), b.W.String()
-		out.add(`<a href="`, b.Path, `" class="`, b.Class, `" tabindex="-1"><title>`, b.Title,
+		out.Add(`<a href="`, b.Path, `" class="`, b.Class, `" tabindex="-1"><title>`, b.Title,
 			`</title><rect class="reach" x="`, x, `" y="`, strconv.Itoa(b.ReachY), `" width="`,
 			width, `" height="`, strconv.Itoa(b.ReachH), `"/><rect x="`, x, `" y="`,
 			strconv.Itoa(b.Y), `" width="`, width, `" height="`, strconv.Itoa(b.H), "\"/></a>\n")
 	}
-	return out.fragment()
+	return Fragment(out.String())
 }

@@ -7,71 +7,62 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/holdfast-dev/holdfast/admin/internal/charts"
+	"github.com/holdfast-dev/holdfast/admin/internal/markup"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 )
 
-// HTML builds parts that are on a page hundreds of times, such as the rows of a list. A template
-// calls several functions by reflection for each of their values. HTML takes about a tenth of that
-// processor time. The zero value is empty.
-type HTML struct{ out strings.Builder }
+// HTML builds parts of pages, with times and with links to jobs, runs and resources.
+type HTML struct{ markup.Builder }
 
-// Add appends texts that are HTML, and texts that are not and are escaped: the second, the fourth
-// and so on. The latter may also be values of attributes in quotes.
-func (h *HTML) Add(parts ...string) {
-	for i, part := range parts {
-		if i%2 == 1 {
-			part = template.HTMLEscapeString(part)
-		}
-		h.out.WriteString(part)
-	}
-}
-
-// AddIf appends a text that is HTML if a condition is true.
-func (h *HTML) AddIf(condition bool, text string) {
-	if condition {
-		h.out.WriteString(text)
-	}
-}
-
-// Chart appends a picture.
-func (h *HTML) Chart(f charts.Fragment) { h.out.WriteString(string(f)) }
-
-// Fragment returns what was appended.
-func (h *HTML) Fragment() template.HTML { return template.HTML(h.out.String()) }
+// Fragment returns what was added.
+func (h *HTML) Fragment() template.HTML { return template.HTML(h.String()) }
 
 // The kinds of times: "3 min ago", the time of day, the time since, and times that the script of
 // the page counts each second.
 
-// Relative appends a time as "3 min ago".
-func (h *HTML) Relative(t words.Time) { h.time("", "", t, t.Relative()) }
-
-// Clock appends the time of day.
-func (h *HTML) Clock(t words.Time) { h.time(` class="clock"`, "", t, t.Clock()) }
-
-// Passed appends how long ago a time was.
-func (h *HTML) Passed(t words.Time) { h.time("", "since ", t, t.Passed()) }
-
-// Ticking appends how long ago a time was, which the script counts.
-func (h *HTML) Ticking(t words.Time) { h.time(` data-tick="up"`, "since ", t, t.Passed()) }
-
-// Coming appends how long it is until a time, which the script counts.
-func (h *HTML) Coming(t words.Time) { h.time(` data-tick="down"`, "", t, t.Relative()) }
-
-// time appends a time with its exact value as a title, which begins with a word.
-func (h *HTML) time(attribute, word string, t words.Time, text string) {
-	h.Add(`<time`+attribute+` datetime="`, t.ISO(), `" title="`, word+t.Exact(), `">`, text,
-		`</time>`)
+// Relative adds a time as "3 min ago".
+func (h *HTML) Relative(t words.Time) {
+	h.Add(`<time`)
+	h.time("", t, t.Relative())
 }
 
-// Job appends a link to a job.
+// Clock adds the time of day.
+func (h *HTML) Clock(t words.Time) {
+	h.Add(`<time class="clock"`)
+	h.time("", t, t.Clock())
+}
+
+// Passed adds how long ago a time was.
+func (h *HTML) Passed(t words.Time) {
+	h.Add(`<time`)
+	h.time("since ", t, t.Passed())
+}
+
+// Ticking adds how long ago a time was, which the script counts.
+func (h *HTML) Ticking(t words.Time) {
+	h.Add(`<time data-tick="up"`)
+	h.time("since ", t, t.Passed())
+}
+
+// Coming adds how long it is until a time, which the script counts.
+func (h *HTML) Coming(t words.Time) {
+	h.Add(`<time data-tick="down"`)
+	h.time("", t, t.Relative())
+}
+
+// time adds the rest of the element of a time. Its title is a word and the exact time.
+func (h *HTML) time(word string, t words.Time, text string) {
+	h.Add(` datetime="`, t.ISO(), `" title="`, word+t.Exact(), `">`, text, `</time>`)
+}
+
+// Job adds a link to a job.
 func (h *HTML) Job(name string) {
 	h.Add(`<a class="name" href="`, param.JobPath(name), `"><bdi>`, words.Cut(name, 200),
 		`</bdi></a>`)
 }
 
-// Run appends a link to a run, or the id of a holder that is no run.
+// Run adds a link to a run, or the id of a holder that is no run.
 func (h *HTML) Run(id string) {
 	if !isRun(id) {
 		h.Add(`<bdi class="sub">`, Short(id), `</bdi>`)
@@ -80,7 +71,7 @@ func (h *HTML) Run(id string) {
 	h.Add(`<a class="id" href="/runs/`, id, `" title="run `, id, `">`, Short(id), `</a>`)
 }
 
-// Timeline appends a link to the timeline of a resource.
+// Timeline adds a link to the timeline of a resource.
 func (h *HTML) Timeline(resource string) {
 	h.Add(`<a class="res" href="/locks/timeline?resource=`, InQuery(resource), `"><bdi>`,
 		words.Cut(resource, 200), `</bdi></a>`)
@@ -102,7 +93,7 @@ func InQuery(value string) string {
 	return b.String()
 }
 
-// fragment returns what a function appends.
+// fragment returns what a function adds.
 func fragment[T any](add func(*HTML, T)) func(T) template.HTML {
 	return func(of T) template.HTML {
 		var h HTML

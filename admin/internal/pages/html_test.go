@@ -12,7 +12,7 @@ import (
 // TestHTMLEscapesLikeATemplate compares parts that Go builds with what a template makes of the same
 // values.
 func TestHTMLEscapesLikeATemplate(t *testing.T) {
-	hostile := `a"b'c<d>&e=f g/h?i#j%k` + "`ä\u202e\x00"
+	hostile := `a"b'c<d>&e=f+g h/i?j#k%l` + "`ä\u202e\x00"
 	const text = `<a class="x" href="/jobs?group={{.}}" title="run {{.}}"><bdi>{{.}}</bdi></a>`
 	var want bytes.Buffer
 	if err := template.Must(template.New("").Parse(text)).Execute(&want, hostile); err != nil {

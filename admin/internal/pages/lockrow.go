@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 )
 
-// Holder appends a link to the job of a holder. The holder without a job is a program.
+// Holder adds a link to the job of a holder. The holder without a job is a program.
 func (h *HTML) Holder(job string) {
 	if job == "" {
 		h.Add(`a program`)
@@ -23,7 +23,7 @@ func (h *HTML) Holder(job string) {
 // lockHTML builds parts of the pages about locks.
 type lockHTML struct{ HTML }
 
-// release appends a link that releases a lock.
+// release adds a link that releases a lock.
 func (h *lockHTML) release(asButton bool, l *locks.Lock) {
 	h.Add(`<a`)
 	h.AddIf(asButton, ` class="button plain small bad"`)
@@ -31,7 +31,7 @@ func (h *lockHTML) release(asButton bool, l *locks.Lock) {
 		`">Release lock<span class="hidden"> `, words.Cut(l.Resource, 100), `</span></a>`)
 }
 
-// mode appends the mode of a lock.
+// mode adds the mode of a lock.
 func (h *lockHTML) mode(l *locks.Lock) {
 	h.Add("", string(l.Mode))
 	if l.Slots != 0 {
@@ -39,7 +39,7 @@ func (h *lockHTML) mode(l *locks.Lock) {
 	}
 }
 
-// expires appends when the session of the replica of a holder ends, after a word.
+// expires adds when the session of the replica of a holder ends, after a word.
 func (h *lockHTML) expires(now time.Time, l *locks.Lock, word string) {
 	at := words.At(now, l.ExpiresAt)
 	h.Add(`<time datetime="`, at.ISO(), `" title="until `, at.Exact(), `, unless renewed">`)
@@ -122,7 +122,7 @@ func (h *lockHTML) node(n *locks.ResourceNode) {
 	h.Add("</details></li>\n")
 }
 
-// states appends whether a resource is held, and how many runs wait for it.
+// states adds whether a resource is held, and how many runs wait for it.
 func (h *lockHTML) states(n *locks.ResourceNode) {
 	switch n.State {
 	case locks.HeldItself:
@@ -136,7 +136,7 @@ func (h *lockHTML) states(n *locks.ResourceNode) {
 	}
 }
 
-// holds appends the holders of a resource with their terms.
+// holds adds the holders of a resource with their terms.
 func (h *lockHTML) holds(l locks.NodeList) {
 	own := l.Node.Own()
 	for i := range own {
@@ -216,7 +216,7 @@ func (h *lockRows) columns() int {
 	return 6
 }
 
-// name appends a resource and the number of runs that wait for it.
+// name adds a resource and the number of runs that wait for it.
 func (h *lockRows) name(r *locks.ResourceState) {
 	h.Add(`<th role="rowheader" scope="row" class="wide"><bdi class="res">`, r.Resource, `</bdi>`)
 	if r.Waiting > 0 {

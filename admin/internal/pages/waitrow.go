@@ -50,7 +50,7 @@ func (c chainList) TreeRows() template.HTML {
 	return h.Fragment()
 }
 
-// heldBar appends the time of a holder on the axis of time.
+// heldBar adds the time of a holder on the axis of time.
 func (h *waitHTML) heldBar(t *locks.WaitTree, now time.Time) {
 	h.waitAxis()
 	if t.Lock != nil {
@@ -75,7 +75,7 @@ func rootOf(t *locks.WaitTree) template.HTML {
 	return h.Fragment()
 }
 
-// root appends the holders of a tree, and what they hold.
+// root adds the holders of a tree, and what they hold.
 func (h *waitHTML) root(t *locks.WaitTree) {
 	if t.Holder.Replica == "" {
 		h.Add(`<span class="sub">Without a blocker</span>`)
@@ -180,7 +180,7 @@ func (h *waitHTML) hop(l hops, w *locks.Waiter) {
 	h.Add("</li>\n")
 }
 
-// waitBar appends the wait of a run on the axis of time.
+// waitBar adds the wait of a run on the axis of time.
 func (h *waitHTML) waitBar(b charts.WaitBar) {
 	h.waitAxis()
 	h.Add(`<rect class="rest" x="`, b.RestX.String(), `" y="4.5" width="`,
@@ -193,7 +193,7 @@ func (h *waitHTML) waitBar(b charts.WaitBar) {
 	h.Add(`</svg>`)
 }
 
-// tail appends the name of a resource, of which a narrow place shows the end.
+// tail adds the name of a resource, of which a narrow place shows the end.
 func (h *waitHTML) tail(resource string) {
 	name := words.Cut(resource, 200)
 	h.Add(`<span title="`, name, `"><bdi>`, name, `</bdi></span>`)
