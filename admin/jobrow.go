@@ -38,6 +38,7 @@ func (v *jobsView) Body(now time.Time, s jobSection) template.HTML {
 	return rows.Fragment()
 }
 
+// add adds the row of a job.
 func (r *jobRows) add(j *Job) {
 	r.Add(`<tr role="row" data-key="`, pages.Key("job", j.Name), `">`)
 	if r.Pick {
@@ -55,7 +56,7 @@ func (r *jobRows) add(j *Job) {
 	}
 	r.Add(`</td><td role="cell" class="num p3 gone">`)
 	if usually := j.Usually(); usually != "" {
-		r.Add("", usually)
+		r.AddText(usually)
 	} else {
 		r.Add(`<span class="none">–</span>`)
 	}

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -16,8 +17,11 @@ func TestMarkupIsConstant(t *testing.T) {
 		checked := 0
 		for _, call := range markupCalls(t, positions, name) {
 			markup := everySecond(call.Args)
-			if call.Fun.(*ast.SelectorExpr).Sel.Name == "AddIf" {
+			switch methodOf(call) {
+			case "AddIf":
 				markup = call.Args[1:]
+			case "AddText":
+				markup = nil
 			}
 			for _, part := range markup {
 				if checked++; !isConstant(part) {
@@ -49,7 +53,8 @@ func filesWithMarkup(t *testing.T) (files []string) {
 	return files
 }
 
-// markupCalls returns the calls of Add and AddIf on the variables to which the file adds a tag.
+// markupCalls returns the calls of Add, AddIf and AddText on the variables to which the file adds a
+// tag.
 func markupCalls(t *testing.T, positions *token.FileSet, name string) (calls []*ast.CallExpr) {
 	t.Helper()
 	file, err := parser.ParseFile(positions, name, nil, 0)
@@ -63,8 +68,7 @@ func markupCalls(t *testing.T, positions *token.FileSet, name string) (calls []*
 		if !isCall {
 			return true
 		}
-		method, isMethod := call.Fun.(*ast.SelectorExpr)
-		if !isMethod || method.Sel.Name != "Add" && method.Sel.Name != "AddIf" {
+		if !slices.Contains([]string{"Add", "AddIf", "AddText"}, methodOf(call)) {
 			return true
 		}
 		all = append(all, call)
@@ -81,6 +85,14 @@ func markupCalls(t *testing.T, positions *token.FileSet, name string) (calls []*
 		}
 	}
 	return calls
+}
+
+// methodOf returns the name of the method that is called, or "".
+func methodOf(call *ast.CallExpr) string {
+	if method, is := call.Fun.(*ast.SelectorExpr); is {
+		return method.Sel.Name
+	}
+	return ""
 }
 
 // builderOf returns the variable whose method is called, or "".

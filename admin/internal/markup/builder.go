@@ -20,6 +20,9 @@ func (b *Builder) Add(parts ...string) {
 	}
 }
 
+// AddText appends a text that is not markup and is escaped.
+func (b *Builder) AddText(text string) { b.Add("", text) }
+
 // AddIf appends a text that is markup if a condition is true.
 func (b *Builder) AddIf(condition bool, text string) {
 	if condition {

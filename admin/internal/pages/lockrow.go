@@ -33,24 +33,26 @@ func (h *lockHTML) release(asButton bool, l *locks.Lock) {
 
 // mode adds the mode of a lock.
 func (h *lockHTML) mode(l *locks.Lock) {
-	h.Add("", string(l.Mode))
+	h.AddText(string(l.Mode))
 	if l.Slots != 0 {
 		h.Add(` of `, words.Count(l.Slots))
 	}
 }
 
-// expires adds when the session of the replica of a holder ends, after a word.
+// expires adds how long it is until the session of a holder's replica ends, after a word such as
+// "in ".
 func (h *lockHTML) expires(now time.Time, l *locks.Lock, word string) {
 	at := words.At(now, l.ExpiresAt)
 	h.Add(`<time datetime="`, at.ISO(), `" title="until `, at.Exact(), `, unless renewed">`)
 	if at.Over() {
 		h.Add(`<span class="badge lost">expired</span></time>`)
 	} else {
-		h.Add(``, word, ``, at.Left(), `</time>`)
+		h.AddText(word + at.Left())
+		h.Add(`</time>`)
 	}
 }
 
-// takenNodes returns the held resources of a kind, as entries of a list.
+// takenNodes returns the held resources of a kind as entries of a list, each with its holders.
 func takenNodes(l locks.NodeList) template.HTML {
 	var h lockHTML
 	for _, n := range l.Node.Taken() {
@@ -71,6 +73,7 @@ func nodes(l locks.NodeList) template.HTML {
 	return h.Fragment()
 }
 
+// nodes adds two lists of the children of a node: those in use, as a tree, and the others.
 func (h *lockHTML) nodes(parent *locks.ResourceNode) {
 	if busy := parent.Busy(); len(busy) > 0 {
 		h.Add(`<ul class="tree">`)
@@ -95,6 +98,7 @@ func (h *lockHTML) nodes(parent *locks.ResourceNode) {
 	}
 }
 
+// node adds a node of the tree. Its children are folded in it.
 func (h *lockHTML) node(n *locks.ResourceNode) {
 	h.Add(`<li class="node`)
 	h.AddIf(n.State == locks.HeldItself, ` taken`)
@@ -136,7 +140,7 @@ func (h *lockHTML) states(n *locks.ResourceNode) {
 	}
 }
 
-// holds adds the holders of a resource with their terms.
+// holds adds the holders of a resource, and links to pages about the resource.
 func (h *lockHTML) holds(l locks.NodeList) {
 	own := l.Node.Own()
 	for i := range own {
@@ -153,6 +157,7 @@ func (h *lockHTML) holds(l locks.NodeList) {
 		`<a href="/runs?resource=`, of, `">Runs</a></p>`)
 }
 
+// hold adds a holder of a resource, and the details of its lock.
 func (h *lockHTML) hold(list locks.NodeList, l *locks.Lock) {
 	h.Add(`<div class="hold"><div><p>Held for <strong>`)
 	h.Passed(words.At(list.Now, l.Since))
@@ -275,7 +280,7 @@ func (h *lockRows) notHeld(r *locks.ResourceState) {
 			h.Holder(l.Holder.Job)
 		}
 	case locks.HeldPartly:
-		h.Add("", words.Figure(r.Beneath, "lock", "locks"), ` within it`)
+		h.AddText(words.Figure(r.Beneath, "lock", "locks") + " within it")
 	default:
 		h.Add(`free`)
 	}

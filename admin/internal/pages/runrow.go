@@ -26,6 +26,7 @@ type runRows struct {
 	runList
 }
 
+// add adds the row of a run.
 func (r *runRows) add(run *storage.Record) {
 	r.Add(`<tr role="row"`)
 	if r.Slots != "" {
@@ -76,14 +77,18 @@ func (r *runRows) scheduled(run *storage.Record) {
 
 // ended adds when a run ended, or since when it has its state.
 func (r *runRows) ended(run *storage.Record) {
+	ended := run.State.Final()
 	r.Add(`<td role="cell" data-label="`)
-	if run.State.Final() {
-		r.Add(`Ended" class="p3 back"> `)
+	r.AddIf(ended, `Ended`)
+	r.AddIf(!ended, `Since`)
+	r.Add(`" class="p3 back"> `)
+	switch {
+	case ended:
 		r.Relative(words.At(r.Now, records.Ended(*run)))
-	} else if r.Add(`Since" class="p3 back"> `); run.StartsLater(r.Now) {
+	case run.StartsLater(r.Now):
 		r.Add(`starts `)
 		r.Coming(words.At(r.Now, run.WaitSince))
-	} else {
+	default:
 		r.Add(`for `)
 		r.Passed(words.At(r.Now, records.Since(*run)))
 	}
@@ -105,7 +110,7 @@ func (r *runRows) figures(run *storage.Record) {
 		if run.State == jobs.Waiting && run.BlockedBy != nil {
 			r.Passed(words.At(r.Now, records.Since(*run)))
 		} else {
-			r.Add("", orNone(records.LockWait(*run)))
+			r.AddText(orNone(records.LockWait(*run)))
 		}
 		r.Add(`</td>`)
 	}
@@ -115,7 +120,7 @@ func (r *runRows) figures(run *storage.Record) {
 	r.Add(`">`, orNone(lasted), `</td><td role="cell" class="num p4 gone">`,
 		orNone(records.StartDelay(*run)), `</td><td role="cell" class="num p4 gone">`)
 	if run.Attempt > 0 {
-		r.Add(``, words.Count(run.Attempt))
+		r.AddText(words.Count(run.Attempt))
 	} else {
 		r.Add(`–`)
 	}
@@ -167,13 +172,14 @@ func (r *runRows) action(run *storage.Record) {
 	r.Add(`</td>`)
 }
 
-// Text says what keeps or kept the run from starting.
+// Text returns a sentence about what keeps or kept the run from starting.
 func (o *obstacle) Text() template.HTML {
 	var h HTML
 	o.addTo(&h)
 	return h.Fragment()
 }
 
+// addTo adds the text.
 func (o *obstacle) addTo(h *HTML) {
 	switch {
 	case o.Resource == "":
