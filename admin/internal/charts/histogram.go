@@ -79,6 +79,10 @@ type columns struct {
 func newColumns(quarters []storage.Quarter, part time.Duration, until time.Time) columns {
 	each := (len(quarters) + maxHistogramColumns - 1) / maxHistogramColumns
 	c := columns{length: time.Duration(each) * part, until: until}
+	if each == 1 {
+		c.parts = quarters
+		return c
+	}
 	for ; len(quarters) > 0; quarters = quarters[min(each, len(quarters)):] {
 		part := storage.Quarter{From: quarters[0].From, Runs: make(map[jobs.State]int)}
 		for _, q := range quarters[:min(each, len(quarters))] {
@@ -272,7 +276,7 @@ func unsuccessfulChart(cols columns) HistogramChart {
 // so the scale is about logarithmic.
 func delaysChart(cols columns) HistogramChart {
 	c := HistogramChart{LineY: HistogramHeight, Words: "no run started"}
-	longest := -1
+	longest, ended := -1, endedOutcome()
 	for i, q := range cols.parts {
 		text, bucket := delayWords(q.Delays)
 		if text == "" {
@@ -283,7 +287,7 @@ func delaysChart(cols columns) HistogramChart {
 			c.Words = "highest: " + text
 		}
 		b := histogramBar(i, len(cols.parts))
-		b.Class, b.Path = "delay", cols.path(endedOutcome(), q.From)
+		b.Class, b.Path = "delay", cols.path(ended, q.From)
 		b.Title = cols.title(q.From, text)
 		b.H = (bucket + 1) * HistogramHeight / len(q.Delays)
 		b.Y, b.ReachH = c.LineY-b.H, HistogramHeight
@@ -309,9 +313,11 @@ func delayWords(d storage.Delays) (text string, bucket int) {
 func histogramHours(quarters []storage.Quarter, part time.Duration,
 	until time.Time) (hours []HistogramHour) {
 	perHour := max(1, int(time.Hour/part))
+	ended, succeeded, failed := endedOutcome(), succeededOutcome(), failedOutcome()
+	skipped, cancelled := skippedOutcome(), cancelledOutcome()
 	for ; len(quarters) > 0; quarters = quarters[min(perHour, len(quarters)):] {
 		hour := quarters[:min(perHour, len(quarters))]
-		if _, all := largest(hour, endedOutcome()); all == 0 {
+		if _, all := largest(hour, ended); all == 0 {
 			continue
 		}
 		from := hour[0].From
@@ -320,9 +326,8 @@ func histogramHours(quarters []storage.Quarter, part time.Duration,
 			_, runs := largest(hour, o)
 			return HistogramCount{runs, o.path(from, length)}
 		}
-		h := HistogramHour{From: from, Succeeded: count(succeededOutcome()),
-			Failed: count(failedOutcome()), Skipped: count(skippedOutcome()),
-			Cancelled: count(cancelledOutcome())}
+		h := HistogramHour{From: from, Succeeded: count(succeeded), Failed: count(failed),
+			Skipped: count(skipped), Cancelled: count(cancelled)}
 		var delays storage.Delays
 		for _, q := range hour {
 			delays.Add(q.Delays)

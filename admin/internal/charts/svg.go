@@ -68,6 +68,7 @@ func (b RunBar) labelled() bool {
 // BarElements returns the bars of a histogram.
 func (c HistogramChart) BarElements() Fragment {
 	var out markup.Builder
+	out.Grow(400 * len(c.Bars))
 	for _, b := range c.Bars {
 		x, width := b.X.String(), b.W.String()
 		out.Add(`<a href="`, b.Path, `" class="`, b.Class, `" tabindex="-1"><title>`, b.Title,

@@ -42,8 +42,6 @@ const (
 type Facts struct {
 	// Outcomes are the last runs of each job that failed or was skipped lately, the newest first.
 	Outcomes map[string][]storage.Outcome
-	// Errors are the errors of the last failed runs, by job, as far as they are among the newest.
-	Errors map[string]string
 	// ErrorTexts are parts of the errors of the latest failed runs, one for each kind of error, the
 	// newest first. A search for a part finds the runs.
 	ErrorTexts []string
@@ -62,6 +60,9 @@ type Facts struct {
 	Skipped map[string]storage.Record
 	// Missed counts the misfires of the last 24 h.
 	Missed []storage.EndCount
+
+	// errors are those of the last failed runs, by job, as far as they are among the newest.
+	errors map[string]errorLine
 }
 
 // facts queries the facts at now.
@@ -76,10 +77,10 @@ func (r *Reader) facts(ctx context.Context, now time.Time) (f Facts, err error) 
 	if err != nil {
 		return f, err
 	}
-	f.Errors = make(map[string]string)
+	f.errors = make(map[string]errorLine)
 	for _, run := range latest {
-		if _, newer := f.Errors[run.Job]; !newer && run.Backfill == uuid.Nil {
-			f.Errors[run.Job] = cmp.Or(run.Error, words.Why(run))
+		if _, newer := f.errors[run.Job]; !newer && run.Backfill == uuid.Nil {
+			f.errors[run.Job] = newErrorLine(cmp.Or(run.Error, words.Why(run)))
 		}
 	}
 	f.ErrorTexts = errorTexts(latest)

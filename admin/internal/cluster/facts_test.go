@@ -71,8 +71,8 @@ func TestFactsLeaveOutRunsOfBackfills(t *testing.T) {
 	}
 	facts, err := NewReader(records.Reader{Store: store}, nil, nil, nil).facts(ctx, now)
 	must(err)
-	if n := newStreak(facts.Outcomes["a"], now).Failures; n > 0 || facts.Errors["a"] != "" {
-		t.Errorf("%d failures with the error %q, want none", n, facts.Errors["a"])
+	if n := newStreak(facts.Outcomes["a"], now).Failures; n > 0 || facts.errors["a"].text != "" {
+		t.Errorf("%d failures with the error %q, want none", n, facts.errors["a"].text)
 	}
 	if delay := facts.Delays["a"]; delay.Runs > 0 {
 		t.Errorf("start delays %+v of the runs of the backfill, want none", delay)

@@ -47,6 +47,17 @@ func (r *Reader) FailingJobs(ctx context.Context, now time.Time, rules Rules) ([
 	return names, nil
 }
 
+// errorLine is an error in one line.
+type errorLine struct {
+	text        string
+	fingerprint string // what errors of the same kind have in common
+}
+
+func newErrorLine(text string) errorLine {
+	text = words.OneLine(text, 300)
+	return errorLine{text, varying.ReplaceAllString(text, "#")}
+}
+
 // failingGroups returns the jobs whose last runs failed, grouped by their last errors. The group
 // with the most failures of one job is first.
 func failingGroups(f Facts, now time.Time) []FailingGroup {
@@ -57,12 +68,11 @@ func failingGroups(f Facts, now time.Time) []FailingGroup {
 		if s.Failures == 0 || s.EndedAt != nil || now.Sub(s.Last) > maxFailureAge {
 			continue
 		}
-		text := words.OneLine(f.Errors[job], 300)
-		key := varying.ReplaceAllString(text, "#") // its fingerprint
+		key := f.errors[job].fingerprint
 		place := slices.Index(keys, key)
 		if place < 0 {
 			place = len(groups)
-			keys, groups = append(keys, key), append(groups, FailingGroup{Error: text})
+			keys, groups = append(keys, key), append(groups, FailingGroup{})
 		}
 		g := &groups[place]
 		g.Jobs = append(g.Jobs, FailingJob{job, s.Failures, s.Open, s.Since, s.Last})
@@ -71,7 +81,7 @@ func failingGroups(f Facts, now time.Time) []FailingGroup {
 		slices.SortFunc(g.Jobs, func(a, b FailingJob) int {
 			return cmp.Or(b.Failures-a.Failures, strings.Compare(a.Job, b.Job))
 		})
-		groups[i].Error = words.OneLine(f.Errors[g.Jobs[0].Job], 300)
+		groups[i].Error = f.errors[g.Jobs[0].Job].text
 	}
 	slices.SortFunc(groups, func(a, b FailingGroup) int {
 		return cmp.Or(b.Jobs[0].Failures-a.Jobs[0].Failures,

@@ -48,15 +48,17 @@ func (o *Overview) Title() string {
 	return o.Status.Headline
 }
 
-// Busy returns the resources that are held or waited for.
+// Busy returns the resources that are held or waited for. It finds them once, because the page
+// lists the first ones and counts all.
 func (o *Overview) Busy() []locks.ResourceState {
-	var busy []locks.ResourceState
-	for _, r := range o.Resources {
-		if r.State != locks.HeldNot || r.Waiting > 0 {
-			busy = append(busy, r)
+	if o.busy == nil {
+		for _, r := range o.Resources {
+			if r.State != locks.HeldNot || r.Waiting > 0 {
+				o.busy = append(o.busy, r)
+			}
 		}
 	}
-	return busy
+	return o.busy
 }
 
 // BusyShown returns the busy resources that the page lists, in the order of Busy: those with the
@@ -81,22 +83,12 @@ func (o *Overview) NextShown() []Firing { return o.Next[:min(len(o.Next), shownN
 func (o *Overview) NextBriefly() []Firing { return o.Next[:min(len(o.Next), 3)] }
 
 // Unsuccessful returns the number of runs of the last 24 h that did not succeed.
-func (o *Overview) Unsuccessful() (n int) {
-	for _, f := range o.FailuresByJob {
-		n += f.Broken() + f.NotRun()
-	}
-	return n
-}
+func (o *Overview) Unsuccessful() int { return o.failed + o.skipped }
 
 // UnsuccessfulWords counts the runs of the last 24 h that started and did not succeed, and those
 // that did not start: "8 failed, 2 skipped".
 func (o *Overview) UnsuccessfulWords() string {
-	failed, skipped := 0, 0
-	for _, f := range o.FailuresByJob {
-		failed += f.Broken()
-		skipped += f.NotRun()
-	}
-	return words.Count(failed) + " failed, " + words.Count(skipped) + " skipped"
+	return words.Count(o.failed) + " failed, " + words.Count(o.skipped) + " skipped"
 }
 
 // Workers returns the number of workers of live replicas, and how many of them run a run. It counts

@@ -61,6 +61,9 @@ type Overview struct {
 	PausedJobs int `json:"-"`
 	holders    locks.HeldLocks
 	trees      []*locks.WaitTree          // nil: not built yet
+	busy       []locks.ResourceState      // nil: not found yet
+	failed     int                        // runs of FailuresByJob that started
+	skipped    int                        // and those that did not
 	usual      map[string]storage.Typical // of the jobs of the runs in RunningShown
 }
 
@@ -99,7 +102,7 @@ func (r *Reader) Overview(ctx context.Context, p Snapshot) (Overview, error) {
 	if err != nil {
 		return o, err
 	}
-	o.FailuresByJob = endCounts.byJob
+	o.FailuresByJob, o.failed, o.skipped = endCounts.byJob, endCounts.failed, endCounts.skipped
 	if o.Histogram, err = r.histogram(ctx, o.Now); err != nil {
 		return o, err
 	}

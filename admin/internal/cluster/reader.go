@@ -33,7 +33,7 @@ func NewReader(runs records.Reader, lock *locks.Reader, ops *operations.Operatio
 	r.endCounts = records.NewQuietCached(
 		func(ctx context.Context, now time.Time) (talliedDay, error) {
 			endCounts, err := store.EndCounts(ctx, now.Add(-lastDay))
-			return talliedDay{endCounts, failuresByJob(endCounts)}, err
+			return newTalliedDay(endCounts), err
 		})
 	r.known = records.NewCached(factsLifetime, r.facts)
 	r.counted = records.NewKeyed(factsLifetime,
@@ -60,6 +60,17 @@ func (r *Reader) Groups(ctx context.Context, now time.Time) ([]storage.Group, er
 type talliedDay struct {
 	endCounts []storage.EndCount
 	byJob     []JobFailures // never nil
+	// runs that started and did not succeed, and runs that did not start
+	failed, skipped int
+}
+
+func newTalliedDay(endCounts []storage.EndCount) talliedDay {
+	day := talliedDay{endCounts: endCounts, byJob: failuresByJob(endCounts)}
+	for _, f := range day.byJob {
+		day.failed += f.Broken()
+		day.skipped += f.NotRun()
+	}
+	return day
 }
 
 // recentEndCounts counts the runs of the last 24 h that did not succeed. The caller must not change

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"cmp"
-	"slices"
 	"time"
 )
 
@@ -140,7 +139,11 @@ func (v Status) Store() (store StatusPart) {
 }
 
 // Of returns the problems of a kind.
-func (v Status) Of(kind Kind) []Problem {
-	return slices.DeleteFunc(slices.Clone(v.Problems),
-		func(p Problem) bool { return p.Kind != kind })
+func (v Status) Of(kind Kind) (problems []Problem) {
+	for _, p := range v.Problems {
+		if p.Kind == kind {
+			problems = append(problems, p)
+		}
+	}
+	return problems
 }

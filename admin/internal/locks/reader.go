@@ -176,8 +176,8 @@ func (r *Reader) Grants(ctx context.Context) (Set, error) {
 		}
 	}
 	slices.SortFunc(set.Locks, func(a, b Lock) int {
-		return cmp.Or(cmp.Compare(a.resource.Key(), b.resource.Key()),
-			cmp.Compare(a.Token, b.Token))
+		return cmp.Or(cmp.Compare(a.resource.Kind(), b.resource.Kind()),
+			cmp.Compare(a.resource.Path(), b.resource.Path()), cmp.Compare(a.Token, b.Token))
 	})
 	return set, nil
 }

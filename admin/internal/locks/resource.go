@@ -68,7 +68,7 @@ func MostUrgent(states []ResourceState, n int) []ResourceState {
 }
 
 // heldSince returns when the oldest of the locks was granted, or a time in the far future.
-func (r ResourceState) heldSince() time.Time {
+func (r *ResourceState) heldSince() time.Time {
 	oldest := time.Unix(1<<40, 0)
 	for _, lock := range r.Locks {
 		if lock.Since.Before(oldest) {
@@ -133,10 +133,10 @@ func ResourceStates(ctx context.Context, r *Reader, now time.Time, locks []Lock,
 }
 
 func (n *namedResources) states(locks []Lock, waiting []storage.Record) []ResourceState {
-	own := make(map[locking.Resource][]Lock)
+	own := make(map[locking.Resource][]Lock, len(locks))
 	beneath := make(map[locking.Resource]int)
-	busy := make(map[locking.Resource]bool)
-	places := make(map[int]bool) // of busy resources in free
+	busy := make(map[locking.Resource]bool, len(locks))
+	places := make(map[int]bool, len(locks)) // of busy resources in free
 	add := func(resource locking.Resource) {
 		busy[resource] = true
 		if place, known := n.place[resource]; known {
@@ -204,7 +204,7 @@ func resourceState(resource locking.Resource, own map[locking.Resource][]Lock,
 	return state
 }
 
-func (r ResourceState) rank() int {
+func (r *ResourceState) rank() int {
 	switch {
 	case r.Waiting > 0:
 		return 0
@@ -216,7 +216,7 @@ func (r ResourceState) rank() int {
 	return 3
 }
 
-func (r ResourceState) kindRank() int {
+func (r *ResourceState) kindRank() int {
 	if r.Kind == locking.KindTable {
 		return 0
 	}

@@ -57,7 +57,8 @@ type HeldLocks struct {
 
 // NewHeldLocks returns the locks of a set.
 func NewHeldLocks(set Set) HeldLocks {
-	h := HeldLocks{make(map[string][]Lock), make(map[string][]Lock)}
+	n := len(set.Locks) + len(set.Own)
+	h := HeldLocks{make(map[string][]Lock, n), make(map[string][]Lock, n)}
 	for _, lock := range slices.Concat(set.Locks, set.Own) {
 		h.byRun[lock.Holder.Run] = append(h.byRun[lock.Holder.Run], lock)
 		h.byResource[lock.Resource] = append(h.byResource[lock.Resource], lock)

@@ -20,6 +20,9 @@ func (b *Builder) Add(parts ...string) {
 	}
 }
 
+// Grow makes room for so many bytes.
+func (b *Builder) Grow(n int) { b.out.Grow(n) }
+
 // AddText appends a text that is not markup and is escaped.
 func (b *Builder) AddText(text string) { b.Add("", text) }
 

@@ -16,7 +16,6 @@ func lockFuncs() template.FuncMap {
 		"chains":          newChainList,
 		"nodesOf":         nodes,
 		"takenOf":         takenNodes,
-		"rootOf":          rootOf,
 		"resourceRows":    resourceRows,
 		"took":            words.Took,
 		"axisY":           func() int { return charts.AxisHeight },

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"html/template"
 	"strconv"
 	"time"
@@ -115,6 +116,65 @@ func nextRows(now time.Time, firings []cluster.Firing) template.HTML {
 		h.Add("</div></li>\n")
 	}
 	return h.Fragment()
+}
+
+// failingRows returns jobs whose last runs failed as entries of a list, by their errors.
+func failingRows(now time.Time, groups []cluster.FailingGroup) template.HTML {
+	var h HTML
+	for _, g := range groups {
+		text := cmp.Or(g.Error, "The error of the last run is not among the newest failures.")
+		h.Add(`<li data-key="`, Key("failing", g.Error), `"><p class="err"><bdi>`, text,
+			`</bdi></p>`)
+		for _, job := range g.Jobs {
+			h.Add(`<div class="ln"><span>`)
+			h.Job(job.Job)
+			h.Add(` <span class="badge failed">`)
+			h.AddIf(job.AtLeast, `at least `)
+			h.AddText(words.Figure(job.Failures, "failure", "failures"))
+			h.Add(` in a row</span></span> <span class="sub">for `)
+			h.Ticking(words.At(now, job.Since))
+			h.Add(`, last `)
+			h.Relative(words.At(now, job.Last))
+			h.Add(`</span></div>`)
+		}
+		h.Add("</li>\n")
+	}
+	return h.Fragment()
+}
+
+// failureRows returns the rows of a table of jobs with runs that did not succeed.
+func failureRows(now time.Time, list []cluster.JobFailures) template.HTML {
+	var h HTML
+	for _, f := range list {
+		h.Add(`<tr role="row" data-key="`, Key("job", f.Job), `"><th role="rowheader" scope="row">`)
+		h.Job(f.Job)
+		h.Add(`</th><td role="cell" data-label="Failed" class="num`)
+		h.failures(f.Job, f.Failed(), "bad", "failed,timed_out")
+		h.Add(`<td role="cell" data-label="Lost or cancelled" class="num p2 back`)
+		h.failures(f.Job, f.Ended(), "bad", "lost,cancelled")
+		h.Add(`<td role="cell" data-label="Skipped or missed" class="num`)
+		h.failures(f.Job, f.NotRun(), "warn", "skipped,missed")
+		h.Add(`<td role="cell" class="p3 back full">`)
+		if f.Reason == "" {
+			h.Add(`<span class="none">handler error</span>`)
+		} else {
+			h.AddText(words.ShortReason(f.Reason))
+		}
+		h.Add(`</td><td role="cell" data-label="Last">`)
+		h.Relative(words.At(now, f.Last))
+		h.Add("</td></tr>\n")
+	}
+	return h.Fragment()
+}
+
+// failures adds the rest of a cell with a number of runs, from within its class.
+func (h *HTML) failures(job string, runs int, class, states string) {
+	if runs == 0 {
+		h.Add(` bare">–</td>`)
+		return
+	}
+	h.Add(`"><a class="`, class, `" href="/runs?job=`, InQuery(job), `&amp;state=`, states, `">`,
+		words.Count(runs), `</a></td>`)
 }
 
 // hourRows returns the rows of the table of a histogram.

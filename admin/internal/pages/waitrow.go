@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 )
 
 // waitHTML builds parts of the lists of waiting runs.
@@ -58,6 +59,33 @@ func (h *waitHTML) rootRow(c chainList, t *locks.WaitTree) {
 	h.Add(`</span></div>`)
 }
 
+// waitTreeRows returns waiting runs as entries of a list, each below the run that causes its wait.
+func waitTreeRows(now time.Time, trees []*locks.WaitTree, can permission.Allowed) template.HTML {
+	var h waitHTML
+	for _, t := range trees {
+		h.Add(`<li data-key="`, Key("root", cmp.Or(t.Resource, t.Holder.Run)), `"><div class="hop`)
+		h.AddIf(t.Holder.Replica != "", ` root-of`)
+		h.Add(`"><span class="who">`)
+		h.root(t)
+		h.Add(`</span> <span class="for sub">`)
+		if l := t.Lock; l != nil {
+			h.Add(`held `)
+			h.Ticking(words.At(now, l.Since))
+			if can.Release {
+				h.Add(` `)
+				h.release(false, l)
+			}
+			if usual := l.Usual(now); usual != "" {
+				h.Add(`<span class="below">usually `, usual, `</span>`)
+			}
+		}
+		h.Add(`</span></div>`)
+		h.hops(newHops(now, t.Waiters, can))
+		h.Add("</li>\n")
+	}
+	return h.Fragment()
+}
+
 // heldBar draws how long a holder has held its lock, on the axis of time.
 func (h *waitHTML) heldBar(t *locks.WaitTree, now time.Time) {
 	h.waitAxis()
@@ -74,13 +102,6 @@ func (h *waitHTML) heldBar(t *locks.WaitTree, now time.Time) {
 func (h *waitHTML) waitAxis() {
 	h.Add(`<svg class="span" height="12" aria-hidden="true">` +
 		`<line class="base" x1="0" x2="100%" y1="11.5" y2="11.5"/>`)
-}
-
-// rootOf returns what the runs of a tree wait for.
-func rootOf(t *locks.WaitTree) template.HTML {
-	var h waitHTML
-	h.root(t)
-	return h.Fragment()
 }
 
 // root adds the holders of a tree, and what they hold.
@@ -130,13 +151,6 @@ func (h *waitHTML) holders(t *locks.WaitTree) {
 		h.Add(` and `, words.Count(more), ` more`)
 	}
 	h.Add(`</span>`)
-}
-
-// HTML returns the waiting runs, each below the run that it waits for.
-func (l hops) HTML() template.HTML {
-	var h waitHTML
-	h.hops(l)
-	return h.Fragment()
 }
 
 // hops adds waiting runs as a list. There is no list without runs.

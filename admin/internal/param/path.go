@@ -58,9 +58,12 @@ func RunsOfBackfillPath(id uuid.UUID, states ...jobs.State) string {
 // RunsPath returns the list of the runs in these states that were created at from or later and
 // before until.
 func RunsPath(states []jobs.State, from, until time.Time) string {
-	return Address("/runs", url.Values{"state": {joined(states)},
-		"from": {from.UTC().Format(time.RFC3339)}, "until": {until.UTC().Format(time.RFC3339)}})
+	return "/runs?from=" + inQuery(from) + "&state=" + url.QueryEscape(joined(states)) +
+		"&until=" + inQuery(until)
 }
+
+// inQuery returns a time as the value of a parameter in an address.
+func inQuery(t time.Time) string { return url.QueryEscape(t.UTC().Format(time.RFC3339)) }
 
 // joined returns states as the value of a parameter.
 func joined(states []jobs.State) string {
