@@ -73,7 +73,7 @@ func pageStates() []galleryState {
 		}},
 		{name: "stopped", options: calm(), path: "/?refresh=off",
 			has: []string{`<span>Updates paused</span>`, `<a href="/">Resume updates</a>`}},
-		{name: "overview-busy", options: busy(), has: []string{"Failed or skipped, 24 h"}},
+		{name: "overview-busy", options: busy(), has: []string{"Failed or skipped, 24&nbsp;h"}},
 		{name: "overview-ten-thousand", options: tenThousand(),
 			has: []string{"of 200 tables held"}},
 		{name: "not-found", options: calm(), path: "/nothing", status: http.StatusNotFound,
