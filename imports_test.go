@@ -32,7 +32,7 @@ var layers = []string{"cmd", "cli", "", "internal/cli", "internal/remote", "inte
 	"internal/breaker", "internal/session", "internal/attempt", "internal/output",
 	"internal/egress", "internal/redact",
 	"internal/namedargs", "internal/ansi", "internal/runes", "internal/durations",
-	"internal/proxyheader", "internal/systemd", "internal/sleep"}
+	"internal/proxyheader", "internal/systemd", "internal/sleep", "internal/parallel"}
 
 // onlyIn are the folders that may import a package. Nil: only tests may.
 var onlyIn = map[string][]string{
@@ -145,7 +145,7 @@ func checkImport(t *testing.T, path, folder, imported string) {
 		if !slices.Contains([]string{"admin/password", "jobs/schedule", "locking", "retry",
 			"internal/suggest", "internal/batch", "internal/session", "internal/egress",
 			"internal/redact", "internal/runes", "internal/durations", "internal/proxyheader",
-			"jobs/permission"}, below) {
+			"internal/parallel", "jobs/permission"}, below) {
 			t.Errorf("%s imports %s: configs may import only packages that define its values", path,
 				below)
 		}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -20,6 +21,7 @@ import (
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/internal/metrics"
+	"github.com/holdfast-dev/holdfast/internal/parallel"
 	"github.com/holdfast-dev/holdfast/internal/redact"
 	"github.com/holdfast-dev/holdfast/internal/tracing"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -132,7 +134,6 @@ func New(config *configs.Config, o Options) (*Replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	table := Jobs(config)
 	r := &Replica{registry: registry, output: o.LogOutput, shared: o.Shared,
 		noStatus: o.NoStatus, connection: o.Connection,
 		tracers: o.Tracers, exporter: o.Exporter, maker: o.Page, registerer: o.Registerer,
@@ -145,15 +146,25 @@ func New(config *configs.Config, o Options) (*Replica, error) {
 	} else {
 		r.log, r.output, r.level = NewLog(config.Log, os.Stderr)
 	}
-	if err := checkStore(config, registry, table); err != nil {
+	if err := checkStore(config, registry); err != nil {
 		return nil, err
 	}
-	for _, job := range table {
-		if _, err := registry.Bind(job.Handler, job.Params); err != nil {
-			return nil, fmt.Errorf("job %q: %w", job.Name, redact.New(job.Secrets).Error(err))
-		}
+	if err := bindAll(config, registry); err != nil {
+		return nil, err
 	}
 	return r, nil
+}
+
+// bindAll returns the error of the first job whose params do not fit its handler.
+func bindAll(config *configs.Config, registry *jobs.Registry) error {
+	failed := make([]error, len(config.Jobs))
+	parallel.For(len(failed), func(i int) {
+		j := &config.Jobs[i]
+		if _, err := registry.Bind(j.Handler, j.Params.JSON()); err != nil {
+			failed[i] = fmt.Errorf("job %q: %w", j.Name, redact.New(j.Params.Secrets()).Error(err))
+		}
+	})
+	return cmp.Or(failed...)
 }
 
 // check returns an error for each part that the configuration needs and the program does not have.
@@ -166,13 +177,13 @@ func (o *Options) check(config *configs.Config) error {
 }
 
 // checkStore returns an error for each job whose handler does not work with the configured store.
-func checkStore(config *configs.Config, registry *jobs.Registry, table []jobs.Job) error {
+func checkStore(config *configs.Config, registry *jobs.Registry) error {
 	if _, embedded := config.Database.SQLite(); !embedded {
 		return nil
 	}
 	var problems []error
-	for _, job := range table {
-		if registry.NeedsPostgres(job.Handler) {
+	for i := range config.Jobs {
+		if job := &config.Jobs[i]; registry.NeedsPostgres(job.Handler) {
 			problems = append(problems, fmt.Errorf("job %q: handler %q needs PostgreSQL, and the "+
 				"database is SQLite: set database.url to a postgres:// URL, or use run.InTx or "+
 				"run.CompleteInTx in the handler: %w", job.Name, job.Handler, ErrNoPostgres))

@@ -75,7 +75,7 @@ func (o *controlState) entry(s storage.Spec) (*entry, error) {
 	if job.Name != s.Job {
 		return nil, fmt.Errorf("spec names the job %q", job.Name)
 	}
-	e, err := newEntry(o.registry, job)
+	e, err := newEntry(o.registry, &job)
 	if err != nil {
 		return nil, err
 	}

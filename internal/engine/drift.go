@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -217,9 +216,9 @@ func (t *cronTable) hash() string {
 	defer t.mu.Unlock()
 	if t.config == "" {
 		sum := sha256.New()
-		for _, name := range slices.Sorted(maps.Keys(t.entries)) {
-			if e := t.entries[name]; e.spec == nil {
-				fmt.Fprintf(sum, "%q %s\n", name, e.hash)
+		for _, e := range t.byName() {
+			if e.spec == nil {
+				fmt.Fprintf(sum, "%q %s\n", e.Name, e.hash)
 			}
 		}
 		t.config = hex.EncodeToString(sum.Sum(nil)[:8])

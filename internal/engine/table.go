@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/parallel"
 	"github.com/holdfast-dev/holdfast/internal/redact"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
@@ -49,16 +50,16 @@ type cronTable struct {
 // newCronTable binds every job, and returns all mistakes at once.
 func newCronTable(registry *jobs.Registry, jobs []jobs.Job) (*cronTable, error) {
 	table := &cronTable{entries: make(map[string]*entry, len(jobs))}
-	var problems []error
-	for _, job := range jobs {
-		e, err := newEntry(registry, job)
-		switch {
-		case err != nil:
-			problems = append(problems, fmt.Errorf("job %q: %w", job.Name, err))
-		case table.entries[job.Name] != nil:
-			problems = append(problems, fmt.Errorf("job %q: defined twice", job.Name))
+	bound, problems := make([]*entry, len(jobs)), make([]error, len(jobs))
+	parallel.For(len(jobs), func(i int) { bound[i], problems[i] = newEntry(registry, &jobs[i]) })
+	for i, e := range bound {
+		switch name := jobs[i].Name; {
+		case problems[i] != nil:
+			problems[i] = fmt.Errorf("job %q: %w", name, problems[i])
+		case table.entries[name] != nil:
+			problems[i] = fmt.Errorf("job %q: defined twice", name)
 		default:
-			table.entries[job.Name] = e
+			table.entries[name] = e
 		}
 	}
 	return table, errors.Join(append(problems, CheckAfter(jobs))...)
@@ -110,6 +111,11 @@ func (t *cronTable) discard(name string) {
 func (t *cronTable) all() []*entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.byName()
+}
+
+// byName is all for callers with the table's lock.
+func (t *cronTable) byName() []*entry {
 	if t.sorted == nil {
 		t.sorted = slices.SortedFunc(maps.Values(t.entries), func(a, b *entry) int {
 			return strings.Compare(a.Name, b.Name)
@@ -124,7 +130,7 @@ func (t *cronTable) len() int {
 	return len(t.entries)
 }
 
-func newEntry(registry *jobs.Registry, job jobs.Job) (*entry, error) {
+func newEntry(registry *jobs.Registry, job *jobs.Job) (*entry, error) {
 	handle, err := registry.Bind(job.Handler, job.Params)
 	if err != nil {
 		return nil, redact.New(job.Secrets).Error(err)
@@ -133,10 +139,11 @@ func newEntry(registry *jobs.Registry, job jobs.Job) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	definition, err := storage.Define(job, requests)
-	job.Resources = sharedPart(requests, job.Resources)
-	return &entry{Job: job, handle: handle, requests: requests, hash: definition.Hash,
-		mask: redact.New(job.Secrets)}, err
+	definition, err := storage.Define(*job, requests)
+	e := &entry{Job: *job, handle: handle, requests: requests, hash: definition.Hash,
+		mask: redact.New(job.Secrets)}
+	e.Resources = sharedPart(requests, job.Resources)
+	return e, err
 }
 
 // sharedPart returns part of the requests if it is equal to the list, so that the two share their

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
@@ -43,18 +44,24 @@ func (m *AfterMistake) Text(name string) string {
 // exist, have scheduled times, and form no cycle. Each cycle is reported once.
 func CheckAfter(schedules map[string]Schedule) []*AfterMistake {
 	var mistakes []*AfterMistake
-	names := slices.Sorted(maps.Keys(schedules))
+	names := sync.OnceValue(func() []string { return slices.Sorted(maps.Keys(schedules)) })
+	var dependents []string
+	for job, s := range schedules {
+		if s.After() != nil {
+			dependents = append(dependents, job)
+		}
+	}
+	slices.Sort(dependents)
 	reported := map[string]bool{}
-	for _, job := range names {
-		after := schedules[job].After()
-		for i, name := range after {
+	for _, job := range dependents {
+		for i, name := range schedules[job].After() {
 			dependency, known := schedules[name]
 			switch m := (&AfterMistake{Job: job, N: i, Name: name}); {
 			case name == job:
 				m.itself = true
 				mistakes = append(mistakes, m)
 			case !known:
-				m.known = slices.DeleteFunc(slices.Clone(names), func(other string) bool {
+				m.known = slices.DeleteFunc(slices.Clone(names()), func(other string) bool {
 					return other == job
 				})
 				mistakes = append(mistakes, m)
