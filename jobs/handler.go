@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"encoding/json"
+	"reflect"
 )
 
 // HandlerFunc is a handler bound to the params of one job. It executes one attempt. It must return
@@ -20,9 +21,16 @@ type Middleware func(next HandlerFunc) HandlerFunc
 // Registration is a named handler with the decoder of its params.
 type Registration struct {
 	Name     string
-	bind     func(params json.RawMessage) (HandlerFunc, error)
-	params   []string // keys of the params; nil: any
+	handler  handler
 	postgres bool
+}
+
+// handler is a function with params of any type.
+type handler interface {
+	// bind decodes the params of a job.
+	bind(params json.RawMessage) (HandlerFunc, error)
+	// paramNames returns the keys of the params; nil: any.
+	paramNames() []string
 }
 
 // NeedsPostgres returns the registration of a handler that uses package postgres, so that it works
@@ -43,15 +51,21 @@ type Validator interface {
 // is a Validator, it is called too. fn may be called concurrently.
 func Handle[P any](name string,
 	fn func(ctx context.Context, run *Run, params P) error) Registration {
-	bind := func(raw json.RawMessage) (HandlerFunc, error) {
-		var params P
-		if err := decodeParams(raw, &params); err != nil {
-			return nil, err
-		}
-		return func(ctx context.Context, run *Run) error { return fn(ctx, run, params) }, nil
-	}
-	return Registration{Name: name, bind: bind, params: paramNames(new(P))}
+	return Registration{Name: name, handler: typed[P](fn)}
 }
+
+// typed is a function with params of type P.
+type typed[P any] func(ctx context.Context, run *Run, params P) error
+
+func (fn typed[P]) bind(raw json.RawMessage) (HandlerFunc, error) {
+	var params P
+	if err := decodeParams(raw, &params, fn.paramNames()); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, run *Run) error { return fn(ctx, run, params) }, nil
+}
+
+func (typed[P]) paramNames() []string { return paramNames(reflect.TypeFor[P]()) }
 
 // Listener gets the events of this replica, one at a time; the events of one firing are in order.
 // Each listener has a queue of its own. Firings do not wait for it: if the queue is full, events

@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -37,9 +38,9 @@ func (e *ParamsError) Error() string {
 	return "params: " + strings.Join(texts, "; ")
 }
 
-// decodeParams decodes raw strictly into the struct that target points to. It decodes key by key,
-// to find all mistakes at once.
-func decodeParams(raw json.RawMessage, target any) error {
+// decodeParams decodes raw strictly into the struct that target points to, whose keys are names
+// (nil: any). It returns all mistakes at once.
+func decodeParams(raw json.RawMessage, target any, names []string) error {
 	if len(raw) == 0 || string(raw) == "null" {
 		raw = json.RawMessage("{}")
 	}
@@ -48,8 +49,24 @@ func decodeParams(raw json.RawMessage, target any) error {
 		return &ParamsError{Problems: []ParamProblem{
 			{Message: "expected a mapping of keys to values"}}}
 	}
-	var problems []ParamProblem
-	names := paramNames(target)
+	known := true
+	for key := range keys {
+		known = known && (names == nil || slices.Contains(names, key))
+	}
+	if !known || decodeStrictly(raw, target) != nil {
+		if problems := paramProblems(keys, target, names); len(problems) > 0 {
+			return &ParamsError{Problems: problems}
+		}
+	}
+	if v, ok := target.(Validator); ok {
+		return asParamsError(v.Validate())
+	}
+	return nil
+}
+
+// paramProblems decodes key by key, to find the mistakes in each of them.
+func paramProblems(keys map[string]json.RawMessage, target any,
+	names []string) (problems []ParamProblem) {
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		if names != nil && !slices.Contains(names, key) {
 			problems = append(problems,
@@ -58,22 +75,24 @@ func decodeParams(raw json.RawMessage, target any) error {
 			continue
 		}
 		one, err := json.Marshal(map[string]json.RawMessage{key: keys[key]})
-		if err != nil {
-			return fmt.Errorf("params: %w", err)
+		if err == nil {
+			err = decodeStrictly(one, target)
 		}
-		decoder := json.NewDecoder(bytes.NewReader(one))
-		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(target); err != nil && !errors.Is(err, io.EOF) {
+		if err != nil {
 			problems = append(problems, ParamProblem{Key: key, Message: plainJSONError(err)})
 		}
 	}
-	if len(problems) == 0 {
-		if v, ok := target.(Validator); ok {
-			return asParamsError(v.Validate())
-		}
-		return nil
+	return problems
+}
+
+// decodeStrictly decodes a JSON object. It refuses keys that target does not have.
+func decodeStrictly(raw json.RawMessage, target any) error {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(target); !errors.Is(err, io.EOF) {
+		return err
 	}
-	return &ParamsError{Problems: problems}
+	return nil
 }
 
 func asParamsError(err error) error {
@@ -97,12 +116,17 @@ func plainJSONError(err error) string {
 	return text
 }
 
-// paramNames returns the keys of the struct behind target in their exact case, because
-// encoding/json ignores case. It returns nil if target is not a struct.
-func paramNames(target any) []string {
-	t := reflect.TypeOf(target).Elem()
+// knownParamNames has the results of paramNames by type. Many handlers may have params of one type.
+var knownParamNames sync.Map
+
+// paramNames returns the keys of a struct in their exact case, because encoding/json ignores case.
+// It returns nil if the type is not a struct. The caller must not change the result.
+func paramNames(t reflect.Type) []string {
 	if t.Kind() != reflect.Struct {
 		return nil
+	}
+	if known, ok := knownParamNames.Load(t); ok {
+		return known.([]string)
 	}
 	names := []string{}
 	for _, field := range reflect.VisibleFields(t) {
@@ -112,6 +136,7 @@ func paramNames(target any) []string {
 		}
 		names = append(names, cmp.Or(name, field.Name))
 	}
+	knownParamNames.Store(t, names)
 	return names
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -39,7 +40,7 @@ func TestParamsDecodeStrictlyAndReportEveryMistake(t *testing.T) {
 		`{"window": "soon", "regoin":1}`: `params: regoin: unknown key "regoin", expected one of region, limit, window; window: found "soon", expected a duration such as 90s or 1h30m`,
 	} {
 		var p sampleParams
-		err := decodeParams(json.RawMessage(raw), &p)
+		err := decodeSample(raw, &p)
 		if got := text(err); got != want {
 			t.Errorf("%s: got %q, want %q", raw, got, want)
 		}
@@ -49,10 +50,14 @@ func TestParamsDecodeStrictlyAndReportEveryMistake(t *testing.T) {
 		}
 	}
 	var p sampleParams
-	if err := decodeParams(json.RawMessage(`{"window": "90s"}`), &p); err != nil ||
+	if err := decodeSample(`{"window": "90s"}`, &p); err != nil ||
 		time.Duration(p.Window) != 90*time.Second {
 		t.Errorf("window %v, %v", p.Window, err)
 	}
+}
+
+func decodeSample(raw string, p *sampleParams) error {
+	return decodeParams(json.RawMessage(raw), p, paramNames(reflect.TypeFor[sampleParams]()))
 }
 
 func text(err error) string {

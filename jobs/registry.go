@@ -23,7 +23,7 @@ type Registry struct {
 func NewRegistry(handlers ...Registration) (*Registry, error) {
 	r := &Registry{handlers: make(map[string]Registration, len(handlers))}
 	for _, h := range handlers {
-		if h.Name == "" || h.bind == nil {
+		if h.Name == "" || h.handler == nil {
 			return nil, errors.New("a handler needs a name and a function: use jobs.Handle")
 		}
 		if _, taken := r.handlers[h.Name]; taken {
@@ -43,7 +43,12 @@ func (r *Registry) With(middleware []Middleware) *Registry {
 func (r *Registry) Names() []string { return slices.Sorted(maps.Keys(r.handlers)) }
 
 // ParamNames returns the keys that the params of the handler can have, or nil if it can have any.
-func (r *Registry) ParamNames(handler string) []string { return r.handlers[handler].params }
+func (r *Registry) ParamNames(handler string) []string {
+	if h, known := r.handlers[handler]; known {
+		return h.handler.paramNames()
+	}
+	return nil
+}
 
 // NeedsPostgres reports whether the named handler works only with PostgreSQL.
 func (r *Registry) NeedsPostgres(handler string) bool { return r.handlers[handler].postgres }
@@ -55,7 +60,7 @@ func (r *Registry) Bind(handler string, params json.RawMessage) (HandlerFunc, er
 	if !ok {
 		return nil, fmt.Errorf("%w %q: registered are %q", ErrUnknownHandler, handler, r.Names())
 	}
-	bound, err := h.bind(params)
+	bound, err := h.handler.bind(params)
 	if err != nil {
 		return nil, err
 	}
