@@ -158,6 +158,7 @@ func WithAdmin(maker page.Maker) Option { return func(o *options) { o.Page = mak
 // WithJobs adds jobs to those of the configuration.
 func WithJobs(jobs ...AnyJob) Option {
 	return func(o *options) {
+		o.Jobs = slices.Grow(o.Jobs, len(jobs))
 		for _, j := range jobs {
 			b := j.build()
 			o.Jobs = append(o.Jobs, configs.NewBuiltJob(b.Job, b.mistakes...))
@@ -250,7 +251,15 @@ func (o *options) load() (*configs.Config, error) {
 	if err != nil || len(o.changes) == 0 {
 		return config, err
 	}
-	return configs.Build(o.changed(config), checked)
+	// No job depends on a key that the program changes, so the jobs are not read again.
+	changed := o.changed(config)
+	changed.Jobs = nil
+	built, err := configs.Build(changed, checked)
+	if err != nil {
+		return nil, err
+	}
+	built.Jobs = config.Jobs
+	return built, nil
 }
 
 // complete returns config with the program's changes and jobs. The program may have changed its

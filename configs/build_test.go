@@ -87,7 +87,7 @@ jobs:
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	for i, j := range got.Jobs {
-		if j.digest(fieldsByType{}) != want.Jobs[i].digest(fieldsByType{}) {
+		if j.digest() != want.Jobs[i].digest() {
 			t.Errorf("job %s: schedule, locks or params differ from those of the file:\n%s\n%s",
 				j.Name, j.Params.JSON(), want.Jobs[i].Params.JSON())
 		}

@@ -18,16 +18,41 @@ type checker struct {
 	config   *Config
 	handlers Handlers
 	names    []string // of the handlers, sorted
-	zones    map[string]*time.Location
+	// Go code made builtJobs, which are added to those of the file; lookup finds their variables.
+	fileDocument *document
+	builtJobs    []BuiltJob
+	lookup       func(string) (string, bool)
+	number       int // of the checked job among builtJobs, from 1; 0: it is in the file
+	zones        map[string]*time.Location
 	// schedules are the parsed schedules that jobs can share.
 	schedules map[scheduleKey]schedule.Schedule
-	named     map[string]string // path of the first job with a name
-	uses      map[string]use    // by resource
-	targets   *egress.Rules     // of http jobs and webhooks
-	alone     bool              // the checked job is one that is added at run time
+	named     map[string]spot // of the first job with a name
+	uses      map[string]use  // by resource
+	targets   *egress.Rules   // of http jobs and webhooks
+	alone     bool            // the checked job is one that is added at run time
 	// calendars are the valid calendars by name. A calendar with a mistake is nil.
 	calendars map[string]*schedule.Calendar
-	paths     []string // of the jobs; the jobs of one for_each share a path
+	checked   []Job           // jobs of the file, then builtJobs
+	paths     []string        // of the jobs of the file; the jobs of one for_each share a path
+	unread    map[string]bool // jobs whose schedules have mistakes
+	single    [1]instance     // of the checked job, without for_each
+}
+
+// spot is a place in the file, or in a job that Go code made.
+type spot struct {
+	path  string
+	built int // the number of the job, as in checker; 0: the file
+}
+
+// here returns the spot of a path of the document.
+func (c *checker) here(path string) spot { return spot{path, c.number} }
+
+// whereSpot names the place of a key or a value in a message: where is whereKey or whereValue.
+func (c *checker) whereSpot(s spot, where func(*document, string) string) string {
+	if s.built > 0 {
+		return c.builtJobs[s.built-1].place(s.built - 1)
+	}
+	return where(c.fileDocument, s.path)
 }
 
 func newChecker(d *document, c *Config, h Handlers) *checker {
@@ -36,9 +61,9 @@ func newChecker(d *document, c *Config, h Handlers) *checker {
 		names = h.Names()
 	}
 	return &checker{
-		document: d, config: c, handlers: h, names: names,
+		document: d, fileDocument: d, config: c, handlers: h, names: names,
 		zones: map[string]*time.Location{}, schedules: map[scheduleKey]schedule.Schedule{},
-		named: map[string]string{}, uses: map[string]use{},
+		named: map[string]spot{}, uses: map[string]use{}, unread: map[string]bool{},
 		calendars: map[string]*schedule.Calendar{},
 	}
 }

@@ -10,27 +10,39 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// checkJobs expands each for_each job to its instances, and checks all jobs.
+// checkJobs checks all jobs.
 func (c *checker) checkJobs() {
-	var table []Job
-	for i, written := range c.config.Jobs {
+	c.checked = make([]Job, 0, len(c.config.Jobs)+len(c.builtJobs))
+	for i := range c.config.Jobs {
 		if c.full() {
 			break
 		}
 		path := itemPath("jobs", i)
-		instances := []instance{{Job: written}}
-		if c.near(path).value.kind == kindMapping {
-			instances = c.instances(written, path)
-		}
-		for _, one := range instances {
-			if c.near(path).value.kind == kindMapping {
-				c.checkJob(&one, path)
-				one.settle()
-			}
-			table, c.paths = append(table, one.Job), append(c.paths, path)
+		c.checkWritten(&c.config.Jobs[i], path)
+		for len(c.paths) < len(c.checked) {
+			c.paths = append(c.paths, path)
 		}
 	}
-	c.config.Jobs = table
+	c.checkBuiltJobs()
+	c.config.Jobs = c.checked
+}
+
+// checkWritten expands a for_each job to its instances, checks the job, and adds it to the table.
+func (c *checker) checkWritten(written *Job, path string) {
+	if c.near(path).value.kind != kindMapping {
+		c.checked = append(c.checked, *written)
+		return
+	}
+	instances := c.instances(written, path)
+	for i := range instances {
+		one := &instances[i]
+		c.checkJob(one, path)
+		one.settle()
+		if one.Schedule.String() == "" && c.given(keyPath(path, "schedule")) {
+			c.unread[one.Name] = true
+		}
+		c.checked = append(c.checked, one.Job)
+	}
 }
 
 func (c *checker) checkJob(one *instance, path string) {
@@ -82,15 +94,16 @@ func (c *checker) checkName(j *instance, path string) {
 	if twice && j.item != "" {
 		c.fail(j.item, "found %s, which makes %s a second time, expected each job once; the "+
 			"first is in %s",
-			c.foundAt(j.item), c.quoted(j.item, j.Name), c.whereKey(first))
+			c.foundAt(j.item), c.quoted(j.item, j.Name),
+			c.whereSpot(first, (*document).whereKey))
 		return
 	}
 	if twice {
 		c.fail(path, "found %s a second time, expected each job once; the first is in %s",
-			c.foundAt(path), c.whereKey(first))
+			c.foundAt(path), c.whereSpot(first, (*document).whereKey))
 		return
 	}
-	c.named[j.Name] = path
+	c.named[j.Name] = c.here(path)
 }
 
 // zone loads a zone, or reports a mistake at path. It refuses Local, because replicas must agree.

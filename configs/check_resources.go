@@ -6,10 +6,10 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// use is how a job locks a named resource, with its path.
+// use is how a job locks a named resource, with its place.
 type use struct {
 	slots int
-	path  string
+	at    spot
 	job   string // set if the job is not in the checked text
 }
 
@@ -114,7 +114,7 @@ func (c *checker) failName(path string, err error) {
 func (c *checker) agree(r locking.Request, path string) bool {
 	first, known := c.uses[r.Resource.Path()]
 	if !known {
-		c.uses[r.Resource.Path()] = use{slots: r.Slots, path: path}
+		c.uses[r.Resource.Path()] = use{slots: r.Slots, at: c.here(path)}
 		return true
 	}
 	if first.slots == r.Slots {
@@ -129,6 +129,6 @@ func (c *checker) agree(r locking.Request, path string) bool {
 	c.fail(path, "found %s with %s, expected %s as in %s: all who name a resource must mean "+
 		"the same",
 		c.foundAt(path), slotWords(r.Slots), slotWords(first.slots),
-		c.whereValue(first.path))
+		c.whereSpot(first.at, (*document).whereValue))
 	return false
 }

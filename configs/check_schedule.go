@@ -167,22 +167,36 @@ func orNone(s string) string {
 
 // checkAfter checks the dependencies of jobs, and reports cycles.
 func (c *checker) checkAfter() {
-	schedules, places := map[string]schedule.Schedule{}, map[string]string{}
-	unread := map[string]bool{}
-	for i, j := range c.config.Jobs {
-		schedules[j.Name], places[j.Name] = j.Schedule, keyPath(c.paths[i], "schedule")
-		unread[j.Name] = j.Schedule.String() == "" && c.given(places[j.Name])
+	schedules := make(map[string]schedule.Schedule, len(c.checked))
+	numbers := make(map[string]int, len(c.checked))
+	for i := range c.checked {
+		j := &c.checked[i]
+		schedules[j.Name], numbers[j.Name] = j.Schedule, i
 	}
 	for _, m := range schedule.CheckAfter(schedules) {
-		if _, known := schedules[m.Name]; known && unread[m.Name] {
+		if c.unread[m.Name] {
 			continue // its mistake is reported there
 		}
 		if c.full() {
 			return
 		}
-		at := c.afterPath(places[m.Job], m.N)
-		c.fail(at, "%s", m.Text(c.quoted(at, m.Name)))
+		c.failAfter(m, numbers[m.Job])
 	}
+}
+
+// failAfter reports a mistake in the dependencies of the ith job of the table.
+func (c *checker) failAfter(m *schedule.AfterMistake, i int) {
+	if i < len(c.paths) {
+		at := c.afterPath(keyPath(c.paths[i], "schedule"), m.N)
+		c.fail(at, "%s", m.Text(c.quoted(at, m.Name)))
+		return
+	}
+	i -= len(c.paths)
+	d, at := c.newBuiltDocument(), "schedule.after"
+	if d.file = c.builtJobs[i].place(i); m.N >= 0 {
+		at = itemPath(at, m.N)
+	}
+	d.report(position{}, at, "%v", m)
 }
 
 // quoted returns a part of the value at path in quotes, or nothing if the value comes from a

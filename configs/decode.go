@@ -79,9 +79,9 @@ func (d *decoder) decodeStruct(n *node, v reflect.Value, path string) {
 		d.mismatch(n, path, v.Type(), "")
 		return
 	}
-	fields := d.fields.of(v.Type())
-	d.reportUnknown(n, fields, path)
-	for _, f := range fields {
+	fields := fieldsOf(v.Type())
+	d.reportUnknown(n, fields.keys, path)
+	for _, f := range fields.list {
 		// in the order of the schema, because later defaults depend on earlier values
 		value := n.entry(f.key)
 		if value == nil {
@@ -100,8 +100,7 @@ func (d *decoder) decodeStruct(n *node, v reflect.Value, path string) {
 	}
 }
 
-func (d *decoder) reportUnknown(n *node, fields []field, path string) {
-	keys := keysOf(fields)
+func (d *decoder) reportUnknown(n *node, keys []string, path string) {
 	for _, e := range n.entries {
 		if !slices.Contains(keys, e.name) {
 			d.failKey(keyPath(path, e.name), "unknown key%s", suggest.Hint(e.name, keys))

@@ -18,7 +18,7 @@ func (d *decoder) decodePolicy(n *node, v reflect.Value, path string, rules refl
 	}
 	lowest, _ := time.ParseDuration(rules.Get("delay"))
 	d.checkPolicy(path, policy, lowest)
-	for _, f := range d.fields.of(policyType) {
+	for _, f := range fieldsOf(policyType).list {
 		if !d.sound(keyPath(path, f.key)) {
 			return
 		}
@@ -35,7 +35,7 @@ func (d *decoder) decodeWait(n *node, v reflect.Value, path string, rules reflec
 	}
 	lowest, _ := time.ParseDuration(rules.Get("delay"))
 	d.checkPolicy(path, wait.Policy(), lowest)
-	for _, f := range d.fields.of(waitType) {
+	for _, f := range fieldsOf(waitType).list {
 		if !d.sound(keyPath(path, f.key)) {
 			return
 		}

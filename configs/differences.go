@@ -15,7 +15,7 @@ func (c *Config) Differences(other *Config) []string {
 }
 
 func differences(a, b reflect.Value, path string) (keys []string) {
-	for _, f := range fieldsOf(a.Type()) {
+	for _, f := range fieldsOf(a.Type()).list {
 		if f.file {
 			continue
 		}

@@ -31,7 +31,7 @@ func (j Job) String() string { return encodeText(j) }
 
 // encode returns v under the file's keys, with secrets redacted.
 func encode(v any) ([]byte, error) {
-	e := encoder{fields: fieldsByType{}}
+	e := encoder{}
 	err := e.encodeStruct(reflect.ValueOf(v))
 	return e.out.Bytes(), err
 }
@@ -47,7 +47,6 @@ func encodeText(v any) string {
 // encoder writes values in JSON, under the file's keys.
 type encoder struct {
 	out    bytes.Buffer
-	fields fieldsByType
 	reveal bool // writes the texts of secrets
 	// sparse leaves out zero values, which then have their defaults. In a configuration it applies
 	// only to elements of lists and to values of pointers.
@@ -57,9 +56,10 @@ type encoder struct {
 func (e *encoder) encodeStruct(v reflect.Value) error {
 	e.out.WriteByte('{')
 	first := true
-	for _, f := range e.fields.of(v.Type()) {
+	sparse := e.sparse && e.within
+	for _, f := range fieldsOf(v.Type()).list {
 		value := v.Field(f.index)
-		if f.file || absent(value, f.rules) || e.sparse && e.within && value.IsZero() {
+		if f.file || sparse && value.IsZero() || absent(value, f.rules) {
 			continue
 		}
 		if !first {
@@ -95,6 +95,10 @@ func absent(v reflect.Value, rules reflect.StructTag) bool {
 }
 
 func (e *encoder) encodeValue(v reflect.Value) error {
+	if v.Kind() == reflect.String {
+		e.writeExpanded(v.String())
+		return nil
+	}
 	switch value := v.Interface().(type) {
 	case time.Duration:
 		if value == locking.NeverReserve {
@@ -111,13 +115,13 @@ func (e *encoder) encodeValue(v reflect.Value) error {
 		}
 		e.writeExpanded(text)
 		return nil
-	case Params, time.Time, netip.Prefix:
+	case Params:
+		e.out.Write(orEmpty(value.written))
+		return nil
+	case time.Time, netip.Prefix:
 		return e.encodeOther(value)
 	}
 	switch v.Kind() {
-	case reflect.String:
-		e.writeExpanded(v.String())
-		return nil
 	case reflect.Struct:
 		return e.encodeStruct(v)
 	case reflect.Pointer:
@@ -198,7 +202,8 @@ func (e *encoder) encodeSpec(s schedule.Spec) error {
 	case len(kinds) == 0 && recurrence:
 		return e.encodeOther(s.Recurrence.String())
 	case len(kinds) == 1 && s.Cron != "" && !recurrence:
-		return e.encodeOther(s.Cron)
+		writeText(&e.out, s.Cron)
+		return nil
 	case recurrence:
 		return fmt.Errorf("found %q and another kind of schedule, expected one of them",
 			s.Recurrence)

@@ -20,6 +20,9 @@ type environment struct {
 // expand replaces ${NAME} and ${NAME:-default} in s by values of env, and $${ by ${. It also
 // returns the variables and all mistakes. It takes linear time.
 func expand(s string, env environment) (value string, used usedVariables, faults []fault) {
+	if !strings.Contains(s, "${") {
+		return s, usedVariables{}, nil
+	}
 	var out strings.Builder
 	closed := strings.LastIndexByte(s, '}') // no variable ends behind it
 	for at := 0; ; {

@@ -121,7 +121,7 @@ func TestReferenceHasEveryKey(t *testing.T) {
 }
 
 func schemaKeys(t reflect.Type, path string, out map[string]bool) {
-	for _, f := range fieldsOf(t) {
+	for _, f := range fieldsOf(t).list {
 		at := keyPath(path, f.key)
 		out[at] = true
 		inner := t.Field(f.index).Type

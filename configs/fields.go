@@ -3,6 +3,7 @@ package configs
 import (
 	"reflect"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -17,23 +18,31 @@ type field struct {
 
 var secretType = reflect.TypeFor[Secret]()
 
-// fieldsByType has the keys of structs by type. To read them from a type takes longer than to
-// decode a value of it.
-type fieldsByType map[reflect.Type][]field
-
-// of returns what fieldsOf returns.
-func (k fieldsByType) of(t reflect.Type) []field {
-	fields, known := k[t]
-	if !known {
-		fields = fieldsOf(t)
-		k[t] = fields
-	}
-	return fields
+// fields are the fields of a struct in order, and their keys.
+type fields struct {
+	list []field
+	keys []string
 }
 
-// fieldsOf returns the keys of a struct in order. A key is the yaml tag, or the field's name in
-// lower case with underscores. The tag "-" excludes a field.
-func fieldsOf(t reflect.Type) []field {
+// knownFields has the fields of structs by reflect.Type. To read them from a type takes longer than
+// to decode a value of it.
+var knownFields sync.Map
+
+// fieldsOf returns the fields of a struct that are keys. A key is the yaml tag, or the field's name
+// in lower case with underscores. The tag "-" excludes a field.
+func fieldsOf(t reflect.Type) *fields {
+	if known, ok := knownFields.Load(t); ok {
+		return known.(*fields)
+	}
+	read := &fields{list: readFields(t)}
+	for _, f := range read.list {
+		read.keys = append(read.keys, f.key)
+	}
+	knownFields.Store(t, read)
+	return read
+}
+
+func readFields(t reflect.Type) []field {
 	var fields []field
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -50,14 +59,6 @@ func fieldsOf(t reflect.Type) []field {
 		}
 	}
 	return fields
-}
-
-func keysOf(fields []field) []string {
-	keys := make([]string, len(fields))
-	for i, f := range fields {
-		keys[i] = f.key
-	}
-	return keys
 }
 
 func underscored(name string) string {

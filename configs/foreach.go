@@ -99,26 +99,29 @@ type instance struct {
 	placeholder, value string // of the item
 }
 
-// instances returns the instances of a job.
-func (c *checker) instances(written Job, path string) []instance {
+// noParams is the mapping of a job without params.
+var noParams = &node{kind: kindMapping}
+
+// instances returns the instances of a job, until the next call.
+func (c *checker) instances(written *Job, path string) []instance {
 	at := keyPath(path, "params")
-	params := &node{kind: kindMapping}
+	params := noParams
 	if c.given(at) {
 		params = c.near(at).value
 	}
 	each := written.ForEach
+	c.single[0] = instance{Job: *written, params: params}
 	if !c.given(keyPath(path, "for_each")) || len(each.items) == 0 {
-		// a job with a mistake is checked unexpanded
-		return []instance{{Job: written, params: params}}
+		return c.single[:] // a job with a mistake is checked unexpanded
 	}
 	if own := params.entry(each.Param); own != nil {
 		c.failKey(keyPath(at, each.Param), "found the param %s, which is also each item of "+
 			"for_each, expected another name for one of them", each.Param)
-		return []instance{{Job: written, params: params}}
+		return c.single[:]
 	}
 	made := make([]instance, 0, len(each.items))
 	for _, item := range each.items {
-		one := instance{Job: written, item: item.path}
+		one := instance{Job: *written, item: item.path}
 		one.ForEach = ForEach{}
 		if one.Name += "." + item.value.text; len(one.Name) > maxJobName {
 			c.fail(item.path, "found %s, which makes a job's name of %d bytes, expected at most %d",

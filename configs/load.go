@@ -79,14 +79,15 @@ func (d *document) parseConfig(data []byte, folder string, o options) (*Config, 
 	if root := d.parseYAML(data); root != nil {
 		tree = d.buildTree(root, string(data), environment{lookup: o.lookup})
 	}
-	if len(o.built) > 0 && (tree != nil || len(d.problems) == 0) {
-		tree = d.appendBuilt(tree, o)
+	c := newChecker(d, &config, o.handlers)
+	if d.takesBuiltJobs(tree) {
+		c.builtJobs, c.lookup = o.built, o.lookup
 	}
 	if tree != nil {
 		dec := &decoder{document: d, config: &config, folder: folder}
 		dec.decode(tree, reflect.ValueOf(&config).Elem(), "", "")
 	}
-	newChecker(d, &config, o.handlers).check()
+	c.check()
 	if err := d.err(); err != nil {
 		return nil, err
 	}

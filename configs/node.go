@@ -108,6 +108,8 @@ func plainKind(text string) kind {
 		return kindBool
 	}
 	switch {
+	case text[0] > '9': // no number begins with it
+		return kindText
 	case decimal.MatchString(text), radix.MatchString(text):
 		return kindInt
 	case float.MatchString(text), infinite.MatchString(text):

@@ -14,26 +14,33 @@ func (d *decoder) decodeParams(n *node, path string) (Params, bool) {
 		return Params{}, false
 	}
 	before := len(d.problems)
-	var value, written bytes.Buffer
-	d.writeJSON(&value, n, path, false)
+	var out bytes.Buffer
+	d.writeJSON(&out, n, path, false)
 	if len(d.problems) > before || !d.sound(path) {
 		return Params{}, false
 	}
-	d.writeJSON(&written, n, path, true)
-	return Params{value: value.Bytes(), written: written.Bytes(), secrets: n.allSecrets()}, true
+	params := Params{value: bytes.Clone(out.Bytes()), secrets: n.allSecrets()}
+	params.written = params.value
+	out.Reset()
+	if d.writeJSON(&out, n, path, true); !bytes.Equal(out.Bytes(), params.value) {
+		params.written = bytes.Clone(out.Bytes())
+	}
+	return params, true
 }
 
 // allSecrets returns what must not be shown of a node: the values of variables in it, and whole
 // URLs that have some. Scheme and host of a URL may be shown.
 func (n *node) allSecrets() (secrets []string) {
-	if u, err := url.Parse(n.text); n.expanded && n.scalar() && err == nil && u.Host != "" {
-		secrets = append(secrets, n.text)
-		for _, value := range n.secrets {
-			if !strings.Contains(u.Scheme+"://"+u.Host, value) {
-				secrets = append(secrets, value)
+	if n.expanded && n.scalar() {
+		if u, err := url.Parse(n.text); err == nil && u.Host != "" {
+			secrets = append(secrets, n.text)
+			for _, value := range n.secrets {
+				if !strings.Contains(u.Scheme+"://"+u.Host, value) {
+					secrets = append(secrets, value)
+				}
 			}
+			return secrets
 		}
-		return secrets
 	}
 	secrets = append(secrets, n.secrets...)
 	for _, e := range n.entries {

@@ -59,23 +59,33 @@ type place struct {
 	value *node
 }
 
-// document is a configuration while it is read, with positions and mistakes.
+// document is a configuration, or a job, while it is read, with positions and mistakes.
 type document struct {
-	file     string
-	places   map[string]place
-	problems []Problem
-	more     *Problem        // says that more mistakes were found than are listed
-	broken   map[string]bool // paths with a mistake in them
-	fields   fieldsByType
+	file   string // or the job, if Go code made it
+	built  bool   // Go code made it, so it has no lines
+	places map[string]place
+	broken map[string]bool // paths with a mistake in them
+	*mistakes
+}
 
-	built      bool     // Go code made the configuration
-	builtFrom  int      // index of the first job that Go code made
-	builtNames []string // of these jobs
+// mistakes lists the mistakes of a document, and of the jobs that Go code adds to it.
+type mistakes struct {
+	problems []Problem
+	more     *Problem // says that more mistakes were found than are listed
 }
 
 func newDocument(file string) *document {
 	return &document{file: file, places: map[string]place{}, broken: map[string]bool{},
-		fields: fieldsByType{}}
+		mistakes: &mistakes{}}
+}
+
+// problem returns a mistake at pos.
+func (d *document) problem(pos position, path, message string) Problem {
+	if d.built {
+		return Problem{File: d.file, Key: path, Message: message}
+	}
+	return Problem{File: d.file, Line: max(pos.line, 1), Column: max(pos.column, 1), Key: path,
+		Message: message}
 }
 
 // report adds a mistake at pos. It cuts the message to one line.
@@ -84,30 +94,24 @@ func (d *document) report(pos position, path, format string, args ...any) {
 		d.reportMore(pos, path)
 		return
 	}
-	d.add(Problem{
-		File: d.file, Line: max(pos.line, 1), Column: max(pos.column, 1), Key: path,
-		Message: oneLine(fmt.Sprintf(format, args...)),
-	})
+	d.add(d.problem(pos, path, oneLine(fmt.Sprintf(format, args...))))
 }
 
 // reportMore says that the mistakes from this one on are not listed.
 func (d *document) reportMore(pos position, path string) {
 	if d.more == nil {
-		more := d.located(Problem{
-			File: d.file, Line: max(pos.line, 1), Column: max(pos.column, 1), Key: path,
-			Message: fmt.Sprintf("found more than %d mistakes, the others are not listed",
-				maxProblems),
-		})
+		more := d.problem(pos, path, fmt.Sprintf("found more than %d mistakes, the others are "+
+			"not listed", maxProblems))
 		d.more = &more
 	}
 	d.breaks(path)
 }
 
 // full reports whether no more mistakes are listed.
-func (d *document) full() bool { return len(d.problems) >= maxProblems }
+func (m *mistakes) full() bool { return len(m.problems) >= maxProblems }
 
 func (d *document) add(p Problem) {
-	d.problems = append(d.problems, d.located(p))
+	d.problems = append(d.problems, p)
 	d.breaks(p.Key)
 }
 
@@ -155,14 +159,10 @@ func (d *document) whereKey(path string) string { return d.where(path, d.near(pa
 func (d *document) whereValue(path string) string { return d.where(path, d.near(path).value.pos) }
 
 func (d *document) where(path string, pos position) string {
-	switch p := d.located(Problem{File: d.file, Line: pos.line, Key: path}); {
-	case p.Line > 0:
-		return fmt.Sprintf("line %d", p.Line)
-	case p.File != d.file:
-		return p.File
-	default:
-		return p.Key
+	if d.built {
+		return path
 	}
+	return fmt.Sprintf("line %d", pos.line)
 }
 
 // given reports whether the file has the key.
