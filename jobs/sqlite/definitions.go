@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,32 +12,25 @@ import (
 )
 
 const (
-	addDefinitions = `
-INSERT INTO holdfast_definitions AS d (job, hash, version, schedule, zone, handler, resources,
-    recover, description, job_group, priority, source, fingerprint, after, may_overlap)
-SELECT q.value->>'job', q.value->>'hash',
-    1 + coalesce((SELECT max(o.version) FROM holdfast_definitions o WHERE o.job = q.value->>'job'),
-        0),
-    q.value->>'schedule', q.value->>'zone', q.value->>'handler', q.value->>'resources',
-        q.value->>'recover', q.value->>'description',
-    q.value->>'group', q.value->>'priority', q.value->>'source', q.value->>'fingerprint',
-        q.value->'after', q.value->>'may_overlap'
-FROM json_each(?1) q WHERE true
-ON CONFLICT (job, hash) DO UPDATE SET description = excluded.description, source = excluded.source
-WHERE d.description <> excluded.description OR d.source <> excluded.source`
+	// The next three statements are for one definition each. To expand the definitions from JSON,
+	// as most statements do with a batch, takes four times as long as to insert them.
+	addDefinition = `
+INSERT INTO holdfast_definitions (job, hash, version, schedule, zone, handler, resources, recover,
+    description, job_group, priority, source, fingerprint, after, may_overlap)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)`
 
-	// No session gets a removed job, even if its replica does not know of the removal yet.
-	addSessionJobs = `
-INSERT INTO holdfast_session_jobs (session, job, version)
-SELECT ?2, d.job, d.version FROM json_each(?1) q
-CROSS JOIN holdfast_definitions d ON d.job = q.value->>'job' AND d.hash = q.value->>'hash'
-WHERE q.value->>'source' = 'config' OR NOT EXISTS (SELECT 1 FROM holdfast_specs s
-    WHERE s.job = q.value->>'job' AND s.removed)
+	changeDescription = `
+UPDATE holdfast_definitions SET description = ?3, source = ?4 WHERE job = ?1 AND version = ?2`
+
+	addSessionJob = `
+INSERT INTO holdfast_session_jobs (session, job, version) VALUES (?1, ?2, ?3)
 ON CONFLICT (session, job) DO UPDATE SET version = excluded.version`
 
-	registeredVersions = `
-SELECT d.job, d.version FROM json_each(?1) q CROSS
-    JOIN holdfast_definitions d ON d.job = q.value->>'job' AND d.hash = q.value->>'hash'`
+	knownDefinitions = `
+SELECT d.job, d.hash, d.version, d.description, d.source FROM json_each(?1) q
+CROSS JOIN holdfast_definitions d ON d.job = q.value`
+
+	removedJobs = `SELECT job FROM holdfast_specs WHERE removed`
 
 	unsettledSessions = `
 SELECT s.id FROM holdfast_sessions s
@@ -64,12 +56,13 @@ ON CONFLICT (name) DO UPDATE SET version = excluded.version,
             ELSE max(j.checked_until, excluded.checked_until) END
 WHERE j.version <> excluded.version OR j.left_at IS NOT NULL AND j.back_at IS NULL`
 
-	sameScheduledTimes = `EXISTS (SELECT 1 FROM holdfast_definitions o
+	sameScheduledTimes = `(j.version = excluded.version
+        OR EXISTS (SELECT 1 FROM holdfast_definitions o
 		JOIN holdfast_definitions d ON d.job = o.job
         WHERE o.job = j.name AND o.version = j.version AND d.version = excluded.version
             AND d.zone = o.zone
             AND CASE WHEN '' IN (d.fingerprint, o.fingerprint) THEN d.schedule = o.schedule
-                ELSE d.fingerprint = o.fingerprint END)`
+                ELSE d.fingerprint = o.fingerprint END))`
 
 	// wasAbsent: no session had the job for longer than ?3, which is storage.MaxAbsence in
 	// microseconds, while a session without it was live.
@@ -101,84 +94,149 @@ WHERE name IN (SELECT value FROM json_each(?1))
 	activeDefinitions = `SELECT name, version, checked_until FROM holdfast_jobs`
 )
 
-// definitionRow is a row of holdfast_definitions without its version.
-type definitionRow struct {
-	Job         string `json:"job"`
-	Hash        string `json:"hash"`
-	Schedule    string `json:"schedule"`
-	Zone        string `json:"zone"`
-	Handler     string `json:"handler"`
-	Resources   string `json:"resources"`
-	Recover     bool   `json:"recover"`
-	Description string `json:"description"`
-	Group       string `json:"group"`
-	Priority    int    `json:"priority"`
-	Source      string `json:"source"`
-	Fingerprint string `json:"fingerprint"`
-
-	After      []string `json:"after"`
-	MayOverlap bool     `json:"may_overlap"`
-}
-
 // Register implements storage.Sessions.
 func (s *Store) Register(ctx context.Context, session uuid.UUID,
 	definitions []storage.Definition) (map[string]int64, error) {
 	if err := s.exclusively("job registration"); err != nil {
 		return nil, err
 	}
-	rows, names := make([]definitionRow, len(definitions)), make([]string, len(definitions))
+	names := make([]string, len(definitions))
 	for i, d := range definitions {
-		resources, err := encodeRequests(d.Resources)
-		if err != nil {
-			return nil, fmt.Errorf("job %s: %w", d.Name, err)
-		}
 		names[i] = d.Name
-		rows[i] = definitionRow{d.Name, d.Hash, d.Schedule, d.Zone, d.Handler, resources, d.Recover,
-			d.Description,
-			d.Group, cmp.Or(d.Priority, 5), string(cmp.Or(d.Source, storage.FromConfig)),
-			d.Fingerprint, append([]string{}, d.After...), d.MayOverlap}
-	}
-	encoded, err := encode(rows)
-	if err != nil {
-		return nil, err
 	}
 	var versions map[string]int64
-	err = s.write(ctx, "register jobs", func(tx *sql.Tx) error {
+	err := s.write(ctx, "register jobs", func(tx *sql.Tx) error {
 		if _, live := s.sessions.get(session); !live {
 			return storage.ErrSessionLost
 		}
 		if err := s.settle(ctx, tx); err != nil { // what a former process left must not outlive it
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, addDefinitions, encoded); err != nil {
+		var err error
+		if versions, err = addDefinitions(ctx, tx, names, definitions); err != nil {
 			return err
 		}
 		if err := subscribe(ctx, tx, definitions); err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, addSessionJobs, encoded, session); err != nil {
+		if err := carry(ctx, tx, session, definitions, versions); err != nil {
 			return err
 		}
-		if err := enforce(ctx, tx, names); err != nil {
-			return err
-		}
-		versions, err = readVersions(ctx, tx, encoded)
-		return err
+		return enforce(ctx, tx, names)
 	})
 	return versions, err
 }
 
-func readVersions(ctx context.Context, tx *sql.Tx, definitions string) (map[string]int64, error) {
-	versions := map[string]int64{}
-	err := each(ctx, tx, registeredVersions, []any{definitions}, func(rows *sql.Rows) error {
-		var name string
-		var version int64
-		err := rows.Scan(&name, &version)
-		versions[name] = version
+// addDefinitions adds those definitions that do not exist, and returns the versions of all by job.
+// It changes the description of a definition that exists.
+func addDefinitions(ctx context.Context, tx *sql.Tx, names []string,
+	definitions []storage.Definition) (map[string]int64, error) {
+	known, newest, err := readDefinitions(ctx, tx, names)
+	if err != nil {
+		return nil, err
+	}
+	versions := make(map[string]int64, len(definitions))
+	var added []addedDefinition
+	var described []describedDefinition
+	for i := range definitions {
+		d := &definitions[i]
+		found, exists := known[definitionKey{d.Name, d.Hash}]
+		if !exists {
+			found.version = newest[d.Name] + 1
+			added = append(added, addedDefinition{d, found.version})
+		} else if found.description != d.Description || found.source != source(d) {
+			described = append(described, describedDefinition{d, found.version})
+		}
+		versions[d.Name] = found.version
+	}
+	if err := execRows(ctx, tx, addDefinition, added); err != nil {
+		return nil, err
+	}
+	return versions, execRows(ctx, tx, changeDescription, described)
+}
+
+// definitionKey identifies a definition.
+type definitionKey struct{ job, hash string }
+
+// knownDefinition is a stored definition.
+type knownDefinition struct {
+	version             int64
+	description, source string
+}
+
+// readDefinitions returns the definitions of the jobs, and the newest version of each job.
+func readDefinitions(ctx context.Context, tx *sql.Tx, names []string) (
+	known map[definitionKey]knownDefinition, newest map[string]int64, err error) {
+	encoded, err := encode(names)
+	if err != nil {
+		return nil, nil, err
+	}
+	known, newest = map[definitionKey]knownDefinition{}, map[string]int64{}
+	err = each(ctx, tx, knownDefinitions, []any{encoded}, func(rows *sql.Rows) error {
+		var key definitionKey
+		var d knownDefinition
+		err := rows.Scan(&key.job, &key.hash, &d.version, &d.description, &d.source)
+		known[key], newest[key.job] = d, max(newest[key.job], d.version)
 		return err
 	})
-	return versions, err
+	return known, newest, err
 }
+
+// addedDefinition is a row of holdfast_definitions.
+type addedDefinition struct {
+	*storage.Definition
+	version int64
+}
+
+func (r addedDefinition) values() []any {
+	return []any{r.Name, r.Hash, r.version, r.Schedule, r.Zone, r.Handler,
+		jsonColumn{storeRequests(r.Resources)}, r.Recover, r.Description, r.Group,
+		cmp.Or(r.Priority, 5), source(r.Definition), r.Fingerprint,
+		jsonColumn{append([]string{}, r.After...)}, r.MayOverlap}
+}
+
+// describedDefinition is a definition whose description or source has changed.
+type describedDefinition struct {
+	*storage.Definition
+	version int64
+}
+
+func (r describedDefinition) values() []any {
+	return []any{r.Name, r.version, r.Description, source(r.Definition)}
+}
+
+func source(d *storage.Definition) string { return string(cmp.Or(d.Source, storage.FromConfig)) }
+
+// carry adds definitions to a session. No session gets a removed job, even if its replica does not
+// know of the removal yet.
+func carry(ctx context.Context, tx *sql.Tx, session uuid.UUID, definitions []storage.Definition,
+	versions map[string]int64) error {
+	removed := map[string]bool{}
+	err := each(ctx, tx, removedJobs, nil, func(rows *sql.Rows) error {
+		var name string
+		err := rows.Scan(&name)
+		removed[name] = true
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	carried := make([]sessionJob, 0, len(definitions))
+	for _, d := range definitions {
+		if d.Source != storage.FromStore || !removed[d.Name] {
+			carried = append(carried, sessionJob{session.String(), d.Name, versions[d.Name]})
+		}
+	}
+	return execRows(ctx, tx, addSessionJob, carried)
+}
+
+// sessionJob is a row of holdfast_session_jobs.
+type sessionJob struct {
+	session, job string
+	version      int64
+}
+
+func (r sessionJob) values() []any { return []any{r.session, r.job, r.version} }
 
 // settle removes the jobs of dead sessions, and activates the newest definitions of the remaining
 // sessions.

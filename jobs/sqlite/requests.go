@@ -30,12 +30,12 @@ func (s storedRequest) request() (locking.Request, error) {
 	return locking.Request{Resource: resource, Mode: s.Mode, Slots: s.Slots}, nil
 }
 
-func encodeRequests(requests []locking.Request) (string, error) {
+func storeRequests(requests []locking.Request) []storedRequest {
 	stored := make([]storedRequest, len(requests))
 	for i, r := range requests {
 		stored[i] = storeRequest(r)
 	}
-	return encode(stored)
+	return stored
 }
 
 func decodeRequests(encoded string) ([]locking.Request, error) {
