@@ -85,66 +85,6 @@ func NewParams(v any) (Params, error) {
 	return Params{value: value, written: bytes.ReplaceAll(value, []byte("${"), []byte("$${"))}, nil
 }
 
-// takesBuiltJobs reports whether jobs of Go code can be added to those of the tree, which is nil
-// for an empty text. They cannot if the text has a mistake in its syntax, or jobs is not a list.
-func (d *document) takesBuiltJobs(tree *node) bool {
-	if tree == nil {
-		return len(d.problems) == 0
-	}
-	list := tree.entry("jobs")
-	return tree.kind == kindMapping && (list == nil || list.kind == kindList)
-}
-
-// checkBuiltJobs reads and checks the jobs that Go code made. Each of them is a document of its
-// own, which lasts until the next one: the trees of many jobs take a lot of memory.
-func (c *checker) checkBuiltJobs() {
-	file, own := c.document, c.newBuiltDocument()
-	defer func() { c.document, c.number = file, 0 }()
-	c.document = own
-	dec := &decoder{document: own, config: c.config}
-	var job Job
-	for i, b := range c.builtJobs {
-		own.file, c.number = b.place(i), i+1
-		if own.full() { // further mistakes are not listed, and take long to find
-			own.reportMore(position{}, "")
-			return
-		}
-		clear(own.places)
-		clear(own.broken)
-		job.start(c.config)
-		tree := own.builtTree(b, c.lookup)
-		dec.decode(tree, reflect.ValueOf(&job).Elem(), "", "")
-		c.checkWritten(&job, "")
-	}
-}
-
-// newBuiltDocument returns a document for jobs that Go code made. Their mistakes are listed with
-// those of d.
-func (d *document) newBuiltDocument() *document {
-	return &document{built: true, places: map[string]place{}, broken: map[string]bool{},
-		mistakes: d.mistakes}
-}
-
-// builtTree returns the tree of a job, and reports what was wrong before it was read.
-func (d *document) builtTree(b BuiltJob, lookup func(string) (string, bool)) *node {
-	var wrong faults
-	if b.faults != nil {
-		wrong = *b.faults
-	}
-	tree, err := &node{}, wrong.err
-	if err == nil {
-		tree, err = d.jsonTree(b.text, "", environment{lookup: lookup})
-	}
-	if err != nil {
-		d.report(position{}, "", "%v", err)
-	}
-	d.places[""] = place{key: tree.pos, value: tree}
-	for _, m := range wrong.mistakes {
-		d.report(position{}, m.Key, "%s", m.Message)
-	}
-	return tree
-}
-
 // place returns the job in place of a file in the problems of the ith job.
 func (b BuiltJob) place(i int) string {
 	if b.name == "" {

@@ -192,11 +192,12 @@ func (c *checker) failAfter(m *schedule.AfterMistake, i int) {
 		return
 	}
 	i -= len(c.paths)
-	d, at := c.newBuiltDocument(), "schedule.after"
-	if d.file = c.builtJobs[i].place(i); m.N >= 0 {
+	at := "schedule.after"
+	if m.N >= 0 {
 		at = itemPath(at, m.N)
 	}
-	d.report(position{}, at, "%v", m)
+	c.problems = append(c.problems, Problem{File: c.builtJobs[i].place(i), Key: at,
+		Message: oneLine(m.Error())})
 }
 
 // quoted returns a part of the value at path in quotes, or nothing if the value comes from a
