@@ -5,23 +5,32 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
 const (
-	// Transactions that change the jobs of sessions, and with them the active definitions, exclude
-	// each other. Otherwise two sessions that end at once would each count the definitions of the
-	// other as those of a live session. The lock comes before all rows of jobs.
+	// Transactions that change the same jobs of sessions, and with them the active definitions,
+	// exclude each other. Otherwise two sessions that end at once would each count the definitions
+	// of the other as those of a live session. The locks come before all rows of jobs.
 	lockDefinitions = `SELECT pg_advisory_xact_lock(hashtextextended('holdfast definitions ' || $1,
 		0))`
+
+	// lockHalf is lockDefinitions for a registration, which has jobs of one half only. All replicas
+	// must agree on the halves: see halfOf.
+	lockHalf = `
+SELECT pg_advisory_xact_lock_shared(hashtextextended('holdfast definitions ' || $1, 0)),
+    pg_advisory_xact_lock(hashtextextended('holdfast definitions ' || $1 || ' ' || $2::int, 0))`
 
 	addDefinitions = `
 INSERT INTO holdfast.definitions (job, hash, version, schedule, zone, handler, resources, recover,
@@ -30,7 +39,8 @@ SELECT d.job, d.hash, 1 + coalesce((SELECT max(o.version) FROM holdfast.definiti
     WHERE o.job = d.job COLLATE "C"), 0),
     d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, d.job_group, d.priority,
         d.source, d.fingerprint,
-    ARRAY(SELECT jsonb_array_elements_text(d.after)), d.may_overlap
+    CASE WHEN d.after = '[]' THEN '{}' ELSE ARRAY(SELECT jsonb_array_elements_text(d.after)) END,
+    d.may_overlap
 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::jsonb[], $7::boolean[],
     $8::text[], $9::text[], $10::int[], $11::text[], $12::text[], $13::jsonb[], $14::boolean[])
      AS d (job, hash, schedule, zone, handler, resources, recover, description, job_group, priority,
@@ -96,12 +106,12 @@ changed AS (
 UPDATE holdfast.meta SET definitions = definitions + 1
     WHERE one AND EXISTS (SELECT FROM changed WHERE changed.present)`
 
-	sameScheduledTimes = `(SELECT n.zone = o.zone
+	sameScheduledTimes = `(j.version = excluded.version OR (SELECT n.zone = o.zone
 		AND CASE WHEN '' IN (n.fingerprint, o.fingerprint) THEN n.schedule = o.schedule
 			ELSE n.fingerprint = o.fingerprint END
             FROM holdfast.definitions o JOIN holdfast.definitions n ON n.job = o.job
             WHERE o.job = j.name AND o.version = j.version
-                AND n.version = excluded.version) IS TRUE`
+                AND n.version = excluded.version) IS TRUE)`
 
 	// wasAbsent: no session had the job for longer than $1, which is storage.MaxAbsence, while a
 	// session without it was live.
@@ -168,20 +178,45 @@ WITH gone AS (
 // Register implements storage.Sessions.
 func (s *Store) Register(ctx context.Context, session uuid.UUID,
 	definitions []storage.Definition) (map[string]int64, error) {
-	versions := make(map[string]int64, len(definitions))
-	for chunk := range slices.Chunk(slices.SortedFunc(slices.Values(definitions),
-		func(a, b storage.Definition) int {
-			return strings.Compare(a.Name, b.Name)
-		}), storage.MaxBatch) {
-		if err := s.registerChunk(ctx, session, chunk, versions); err != nil {
-			return nil, err
-		}
+	sorted := slices.SortedFunc(slices.Values(definitions), func(a, b storage.Definition) int {
+		return strings.Compare(a.Name, b.Name)
+	})
+	var byHalf [halves][]storage.Definition
+	for _, d := range sorted {
+		half := halfOf(d.Name)
+		byHalf[half] = append(byHalf[half], d)
 	}
-	return versions, nil
+	var versions [halves]map[string]int64
+	all, ctx := errgroup.WithContext(ctx)
+	for half, its := range byHalf {
+		versions[half] = make(map[string]int64, len(its))
+		all.Go(func() error {
+			for chunk := range slices.Chunk(its, storage.MaxBatch) {
+				if err := s.registerChunk(ctx, session, half, chunk, versions[half]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := all.Wait(); err != nil {
+		return nil, err
+	}
+	for _, its := range versions[1:] {
+		maps.Copy(versions[0], its)
+	}
+	return versions[0], nil
 }
 
-func (s *Store) registerChunk(ctx context.Context, session uuid.UUID, chunk []storage.Definition,
-	versions map[string]int64) error {
+// halves is the number of parts of the jobs that are registered concurrently.
+const halves = 2
+
+// halfOf returns the half of a job. It is part of the protocol.
+func halfOf(job string) int { return int(crc32.ChecksumIEEE([]byte(job)) % halves) }
+
+// registerChunk registers definitions of one half, in the order of their names.
+func (s *Store) registerChunk(ctx context.Context, session uuid.UUID, half int,
+	chunk []storage.Definition, versions map[string]int64) error {
 	columns, err := definitionColumns(chunk)
 	if err != nil {
 		return err
@@ -190,7 +225,7 @@ func (s *Store) registerChunk(ctx context.Context, session uuid.UUID, chunk []st
 	var live bool
 	err = s.pipeline(ctx, "register jobs", func(b *pgx.Batch) {
 		b.Queue(addFences, fencesOf(chunk))
-		b.Queue(lockDefinitions, s.cluster.String())
+		b.Queue(lockHalf, s.cluster.String(), half)
 		b.Queue(addDefinitions, columns...)
 		queueSubscriptions(b, chunk)
 		b.Queue(addSessionJobs, session, names, hashes, sources)

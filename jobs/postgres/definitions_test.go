@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -98,6 +99,64 @@ func TestConcurrentRegistrationsGetOneVersion(t *testing.T) {
 		if got := <-done; got.err != nil || got.versions["job"] != 2 {
 			t.Errorf("registered %+v, want version 2", got)
 		}
+	}
+}
+
+// Registrations of jobs of one half exclude each other, and those of different halves do not.
+func TestHalvesOfTheJobsAreRegisteredConcurrently(t *testing.T) {
+	s := newHarness(t)
+	var inHalf [halves]string
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		inHalf[halfOf(name)] = name
+	}
+	if slices.Contains(inHalf[:], "") {
+		t.Fatalf("a half has no job: %q", inHalf)
+	}
+	one, two := s.session(s.a, "one"), s.session(s.b, "two")
+	resume := s.pause("a", "holdfast.session_jobs", "INSERT", "true")
+	register := func(store *Store, session uuid.UUID, job string) <-chan error {
+		done := make(chan error, 1)
+		go func() {
+			_, err := store.Register(t.Context(), session,
+				[]storage.Definition{{Name: job, Hash: "h1"}})
+			done <- err
+		}()
+		return done
+	}
+	first := register(s.a, one, inHalf[0])
+	awaitWaiting(s, "a", first)
+	if err := <-register(s.b, two, inHalf[1]); err != nil {
+		t.Errorf("registration of a job of the other half: %v", err)
+	}
+	second := register(s.b, two, inHalf[0])
+	awaitWaiting(s, "b", second)
+	resume()
+	if err := errors.Join(<-first, <-second); err != nil {
+		t.Fatal(err)
+	}
+	for _, job := range inHalf {
+		s.activeDefinitions(job, 1)
+	}
+}
+
+// TestLargeRegistrationReturnsAllVersions registers more jobs than one transaction takes.
+func TestLargeRegistrationReturnsAllVersions(t *testing.T) {
+	s := newHarness(t)
+	session, all := s.session(s.a, "a"), make([]storage.Definition, 2*storage.MaxBatch+500)
+	for i := range all {
+		all[i] = storage.Definition{Name: fmt.Sprintf("job %d", i), Hash: "h1"}
+	}
+	versions, err := s.a.Register(t.Context(), session, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range all {
+		if versions[d.Name] != 1 {
+			t.Errorf("%s: got version %d, want 1", d.Name, versions[d.Name])
+		}
+	}
+	if n := query[int](s, "SELECT count(*) FROM holdfast.session_jobs"); n != len(all) {
+		t.Errorf("got %d jobs of the session, want %d", n, len(all))
 	}
 }
 

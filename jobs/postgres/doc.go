@@ -77,6 +77,10 @@
 // those of an ended one. If it does not remove all definitions of an ended session, the next sweep
 // does.
 //
+// A registration takes this lock shared, and then the lock of one half of all jobs (halfOf). So two
+// connections of a replica register the two halves of its jobs at the same time. All others take
+// the first lock exclusively, so they never run beside a registration.
+//
 // Two kinds of transactions lock rows of the table jobs, in the order of their names: those with
 // this advisory lock, and misfire checks. Starts read the rows without locking.
 //
