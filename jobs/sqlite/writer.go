@@ -111,8 +111,13 @@ func execRows[T row](ctx context.Context, tx *sql.Tx, statement string, rows []T
 		return err
 	}
 	defer prepared.Close()
+	// For a context that can end, the driver starts a goroutine for each row.
+	endless := context.WithoutCancel(ctx)
 	for _, r := range rows {
-		if _, err := prepared.ExecContext(ctx, r.values()...); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if _, err := prepared.ExecContext(endless, r.values()...); err != nil {
 			return err
 		}
 	}
