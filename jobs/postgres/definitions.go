@@ -233,7 +233,6 @@ func (s *Store) registerChunk(ctx context.Context, session uuid.UUID, half int,
 			live = tag.RowsAffected() > 0
 			return nil
 		})
-		b.Queue(activateRegistered, storage.MaxAbsence, names)
 		b.Queue(registeredVersions, names, hashes).Query(func(rows pgx.Rows) error {
 			var name string
 			var version int64
@@ -243,6 +242,8 @@ func (s *Store) registerChunk(ctx context.Context, session uuid.UUID, half int,
 			})
 			return err
 		})
+		// It comes last: it locks the row of meta, for which the other half waits.
+		b.Queue(activateRegistered, storage.MaxAbsence, names)
 	})
 	if err == nil && !live {
 		err = wrap("register jobs", storage.ErrSessionLost)
