@@ -2,7 +2,9 @@ package configs
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -202,6 +204,52 @@ func TestUnlimitedAttempts(t *testing.T) {
 	for _, key := range []string{"wait.attempts", "retry.attempts"} {
 		if err == nil || !strings.Contains(err.Error(), key) {
 			t.Errorf("no limit at all: got %v, want a mistake at %s", err, key)
+		}
+	}
+}
+
+// TestManyBuiltJobs reads more jobs than a window has, with mistakes in some of them.
+func TestManyBuiltJobs(t *testing.T) {
+	const n = 1_234
+	build := func(wrong func(i int) bool) ([]string, error) {
+		built := make([]BuiltJob, n)
+		for i := range built {
+			job := Job{Name: fmt.Sprintf("job-%04d", i), Handler: "sql", Tables: []string{"a"},
+				Params: mustParams(t, map[string]string{"statement": "SELECT 1"})}
+			if wrong(i) {
+				job.Timeout, job.Tables = -time.Second, []string{"a..b"}
+			}
+			built[i] = NewBuiltJob(job)
+		}
+		config, err := Build(Defaults(), WithBuiltJobs(built...))
+		if err != nil {
+			return nil, err
+		}
+		names := make([]string, len(config.Jobs))
+		for i, j := range config.Jobs {
+			names[i] = j.Name
+		}
+		return names, config.CheckRead()
+	}
+	names, err := build(func(int) bool { return false })
+	if err != nil || len(names) != n || !slices.IsSorted(names) {
+		t.Errorf("got %d jobs (sorted: %v), %v, want %d in their order", len(names),
+			slices.IsSorted(names), err, n)
+	}
+	for _, test := range []struct {
+		every, problems int
+		last            string
+	}{{400, 8, `job "job-1200"`}, {1, maxProblems + 1, `job "job-0100"`}} {
+		_, err := build(func(i int) bool { return i%test.every == 0 })
+		var wrong *Errors
+		if !errors.As(err, &wrong) || len(wrong.Problems) != test.problems {
+			t.Errorf("mistakes in each of %d jobs: got %.500v, want %d mistakes", test.every, err,
+				test.problems)
+			continue
+		}
+		if last := wrong.Problems[test.problems-1].File; last != test.last {
+			t.Errorf("mistakes in each of %d jobs: got %s last, want %s", test.every, last,
+				test.last)
 		}
 	}
 }
