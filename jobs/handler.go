@@ -48,7 +48,8 @@ type Validator interface {
 
 // Handle registers fn under name. The params of each job are decoded strictly into a P of its own,
 // once, when the job is added. So unknown keys and wrong types are errors at that time. If P or *P
-// is a Validator, it is called too. fn may be called concurrently.
+// is a Validator, it is called too. The params of different jobs may be decoded concurrently, and
+// fn may be called concurrently.
 func Handle[P any](name string,
 	fn func(ctx context.Context, run *Run, params P) error) Registration {
 	return Registration{Name: name, handler: typed[P](fn)}

@@ -17,7 +17,7 @@ func New(o Options) (*Scheduler, error) {
 		return nil, err
 	}
 	registry := o.Registry.With(o.Middleware)
-	table, err := newCronTable(registry, o.Jobs)
+	table, err := newCronTable(o.Registry, o.Middleware, o.Jobs)
 	if err != nil {
 		return nil, err
 	}

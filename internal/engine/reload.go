@@ -23,7 +23,7 @@ type Revision struct {
 // cancelled if an attempt has begun. The store is notified within about a second, or when it is
 // available.
 func (s *Scheduler) SetJobs(jobs []jobs.Job) (Revision, error) {
-	next, err := newCronTable(s.registry, jobs)
+	next, err := newCronTable(s.options.Registry, s.options.Middleware, jobs)
 	if err != nil {
 		return Revision{}, err
 	}

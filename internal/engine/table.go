@@ -47,8 +47,10 @@ type cronTable struct {
 	revised   bool              // the configuration's jobs have changed
 }
 
-// newCronTable binds every job, and returns all mistakes at once.
-func newCronTable(registry *jobs.Registry, jobs []jobs.Job) (*cronTable, error) {
+// newCronTable binds every job, and returns all mistakes at once. The registry is without the
+// middleware, which is called for one job after the other: it belongs to the program.
+func newCronTable(registry *jobs.Registry, middleware []jobs.Middleware,
+	jobs []jobs.Job) (*cronTable, error) {
 	table := &cronTable{entries: make(map[string]*entry, len(jobs))}
 	bound, problems := make([]*entry, len(jobs)), make([]error, len(jobs))
 	parallel.For(len(jobs), func(i int) { bound[i], problems[i] = newEntry(registry, &jobs[i]) })
@@ -59,6 +61,9 @@ func newCronTable(registry *jobs.Registry, jobs []jobs.Job) (*cronTable, error) 
 		case table.entries[name] != nil:
 			problems[i] = fmt.Errorf("job %q: defined twice", name)
 		default:
+			for _, wrap := range slices.Backward(middleware) {
+				e.handle = wrap(e.handle)
+			}
 			table.entries[name] = e
 		}
 	}

@@ -79,7 +79,7 @@ job "c": schedule: after: found jobs that wait for each other: c after d after c
 				}
 				table = append(table, j)
 			}
-			_, err := newCronTable(registry, table)
+			_, err := newCronTable(registry, nil, table)
 			if found := fmt.Sprint(err); found != c.want && (err != nil || c.want != "") {
 				t.Errorf("found\n%s\nexpected\n%s", found, c.want)
 			}
@@ -98,7 +98,7 @@ func TestRetryPolicyOfTheWaitPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait := retry.Policy{Attempts: 4, Delay: time.Second}
-	table, err := newCronTable(registry, []jobs.Job{
+	table, err := newCronTable(registry, nil, []jobs.Job{
 		{Name: "skips", Handler: "work", Wait: wait, MisfireThreshold: time.Minute}, {Name: "waits on", Handler: "work", Wait: wait, MisfireThreshold: time.Minute, MisfireBy: jobs.MisfireRules{LockHeld: jobs.MisfireRunOnce}},
 		{Name: "elsewhere", Handler: "work", Wait: wait, MisfireThreshold: time.Minute},
 	})
@@ -115,5 +115,32 @@ func TestRetryPolicyOfTheWaitPolicy(t *testing.T) {
 		if got != want {
 			t.Errorf("%s waits for %s, want %s", name, got, want)
 		}
+	}
+}
+
+// TestMiddlewareIsCalledForOneJobAtATime counts the calls of a middleware without a lock. The jobs
+// are bound concurrently, and the race detector would report concurrent calls.
+func TestMiddlewareIsCalledForOneJobAtATime(t *testing.T) {
+	registry, err := jobs.NewRegistry(jobs.Handle("work",
+		func(context.Context, *jobs.Run, struct{}) error { return nil }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := make([]jobs.Job, 1_000)
+	for i := range list {
+		list[i] = jobs.Job{Name: fmt.Sprint("job ", i), Handler: "work",
+			MisfireThreshold: time.Minute}
+	}
+	calls := 0
+	middleware := []jobs.Middleware{func(next jobs.HandlerFunc) jobs.HandlerFunc {
+		calls++
+		return next
+	}}
+	table, err := newCronTable(registry, middleware, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if calls != len(list) || table.len() != len(list) {
+		t.Errorf("got %d calls for %d jobs, want %d", calls, table.len(), len(list))
 	}
 }
