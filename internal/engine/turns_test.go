@@ -224,8 +224,8 @@ func TestBurstsOfFrozenReplicasStart(t *testing.T) {
 		time.Sleep(65 * time.Second)
 		starts := 0
 		for _, j := range table {
-			// A look at the burst comes after at most 2 s, and one at all gates a second later. Each
-			// look of a replica queues three firings, and the next one comes 100 ms later.
+			// A look at the burst comes after at most 2 s, and one at all gates a second later.
+			// Each look of a replica queues three firings, and the next one comes 100 ms later.
 			by, _ := c.expect(j.Name, 6, 3*time.Second+3*100*time.Millisecond+atOnce)
 			for _, n := range by {
 				starts += n
