@@ -2,13 +2,14 @@ package engine
 
 import "time"
 
-// paces are the least times between two batches of a kind. Work that comes one by one, at a high
-// rate, then shares requests: a start or a finish that is alone in its transaction costs PostgreSQL
-// about ten times as much as in a batch of fifty, and requests to memcached are shared likewise.
-// The first after a pause never waits.
+// paces are the least times between two batches of a kind. So work that comes one by one at a high
+// rate shares transactions and requests to memcached. A start or a finish that is alone in its
+// transaction costs PostgreSQL about ten times as much as in a batch of fifty. After a pause, the
+// first work is sent at once.
 type paces struct {
-	// dispatch is the time in which due firings gather if the replica is not alone. Each of them
-	// then costs several requests: the looks of the other replicas, gate, locks, start and finish.
+	// dispatch is how long due firings gather. A replica that is alone does not wait for it. In a
+	// cluster each firing needs requests of several replicas, which firings that begin together
+	// share: the looks of the other replicas, gate, locks, start and finish.
 	dispatch time.Duration
 	starts   time.Duration
 	finishes time.Duration // unless a firing of this replica waits for the resources
