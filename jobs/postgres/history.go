@@ -21,14 +21,23 @@ const (
 	// time of their creation, which a search by id must not use.
 	byCreation = `created_at > '-infinity'`
 
-	recordColumns = `
+	recordColumns = columnsBeforeWait + `
+        CASE WHEN r.state = 'waiting' THEN (SELECT w.since FROM holdfast.waits w
+            WHERE w.run = r.id) END` + columnsAfterWait
+
+	columnsBeforeWait = `
     r.id, r.job, r.scheduled_at, r.key, r.state, r.recovery, r.attempt, r.replica, r.token,
         r.created_at, r.started_at, r.finished_at, r.retry_waits,
-    r.reason, r.detail, r.blocker, r.blocked_at, r.error, r.params, r.waited, r.start_by,
-        CASE WHEN r.state = 'waiting' THEN (SELECT w.since FROM holdfast.waits w
-            WHERE w.run = r.id) END, r.backfill, r.key_actor`
+    r.reason, r.detail, r.blocker, r.blocked_at, r.error, r.params, r.waited, r.start_by,`
+	columnsAfterWait = `, r.backfill, r.key_actor`
 
 	selectRuns = `SELECT` + recordColumns + `, '', NULL::text FROM holdfast.runs r`
+
+	// selectWaiting reads the row of each wait once. A join may scan all runs, because the number of
+	// waiting runs changes faster than the statistics of the planner.
+	selectWaiting = `SELECT` + columnsBeforeWait + ` w.since` + columnsAfterWait + `, '', NULL::text
+FROM holdfast.waits w CROSS JOIN LATERAL (
+    SELECT * FROM holdfast.runs WHERE id = w.run AND state = 'waiting' OFFSET 0) r`
 
 	oneRun = `
 SELECT` + recordColumns + `, coalesce(o.output, ''), o.result
@@ -173,24 +182,24 @@ func runsQuery(f storage.RunFilter, names []string) (string, []any) {
 	case len(states) == 0 && f.Reason == "":
 		parts = []string{q.ofJobs("")}
 	case len(states) == 0:
-		parts = []string{q.active(" AND " + inState(jobs.Waiting, q.arg) + " AND r.reason = " +
-			q.arg(f.Reason)), q.ofJobs(q.caused(f))}
+		parts = []string{q.active(jobs.Waiting, " AND r.reason = "+q.arg(f.Reason)),
+			q.ofJobs(q.caused(f))}
 	}
 	for _, state := range slices.Compact(slices.Sorted(slices.Values(states))) {
 		if state == jobs.Succeeded && f.Reason != "" {
 			continue // a succeeded run has no reason
 		}
-		condition := " AND " + inState(state, q.arg)
+		condition := ""
 		switch {
 		case f.Reason != "" && state.Final():
-			condition += q.caused(f)
+			condition = q.caused(f)
 		case f.Reason != "":
-			condition += " AND r.reason = " + q.arg(f.Reason)
+			condition = " AND r.reason = " + q.arg(f.Reason)
 		}
 		if state.Final() {
-			parts = append(parts, q.ofJobs(condition))
+			parts = append(parts, q.ofJobs(" AND "+inState(state, q.arg)+condition))
 		} else {
-			parts = append(parts, q.active(condition))
+			parts = append(parts, q.active(state, condition))
 		}
 	}
 	if len(parts) == 0 {
@@ -217,6 +226,7 @@ func hasError(text string) string {
 type pageOfRuns struct {
 	arg   func(any) string
 	where string
+	later string // the argument that says whether runs for a later time are searched; "": both
 	order string
 	names string // asks for the names of the jobs; "" if the filter selects no jobs
 }
@@ -281,9 +291,7 @@ func (q *pageOfRuns) narrow(f storage.RunFilter) {
 		q.where += " AND r.replica = " + q.arg(f.Replica)
 	}
 	if f.Later != nil {
-		q.where += " AND (r.state = 'waiting' AND EXISTS (SELECT FROM holdfast.waits w " +
-			"WHERE w.run = r.id AND w.triggered AND w.since > clock_timestamp())) = " +
-			q.arg(*f.Later)
+		q.later = q.arg(*f.Later)
 	}
 	if f.Backfill != uuid.Nil {
 		q.where += " AND r.backfill = " + q.arg(f.Backfill)
@@ -306,7 +314,7 @@ func (q *pageOfRuns) narrow(f storage.RunFilter) {
 
 // ofJobs adds one part for each named job, so that each part scans its own index.
 func (q *pageOfRuns) ofJobs(condition string) string {
-	condition += " AND r." + byCreation
+	condition += q.isLater() + " AND r." + byCreation
 	if q.names == "" {
 		return selectRuns + q.where + condition + q.order
 	}
@@ -325,20 +333,37 @@ func (q *pageOfRuns) caused(f storage.RunFilter) string {
 	return " AND r.cause = " + q.arg(f.Reason)
 }
 
-// active reads waiting and running runs, of which there are few.
-func (q *pageOfRuns) active(condition string) string {
+// active reads waiting or running runs, of which there are few.
+func (q *pageOfRuns) active(state jobs.State, condition string) string {
 	if q.names != "" {
 		condition += " AND r.job = ANY(ARRAY(" + q.names + "))"
 	}
-	return selectRuns + q.where + condition + q.order
+	if state == jobs.Waiting {
+		if q.later != "" {
+			condition += " AND (" + waitsForLater + ") = " + q.later
+		}
+		return selectWaiting + q.where + condition + q.order
+	}
+	return selectRuns + q.where + " AND " + inState(state, q.arg) + condition + q.isLater() +
+		q.order
 }
 
-// inState is the condition that the run is in the state. Waiting and running runs are found by
-// tables of their own.
+// waitsForLater is the condition that a run was triggered for a time that has not come.
+const waitsForLater = "w.triggered AND w.since > clock_timestamp()"
+
+// isLater is the condition of RunFilter.Later for runs in any state.
+func (q *pageOfRuns) isLater() string {
+	if q.later == "" {
+		return ""
+	}
+	return " AND (r.state = 'waiting' AND EXISTS (SELECT FROM holdfast.waits w " +
+		"WHERE w.run = r.id AND " + waitsForLater + ")) = " + q.later
+}
+
+// inState is the condition that the run is in the state, which is not waiting. Running runs are
+// found by the table of claims.
 func inState(state jobs.State, arg func(any) string) string {
 	switch state {
-	case jobs.Waiting:
-		return "r.id = ANY(ARRAY(SELECT run FROM holdfast.waits)) AND r.state = 'waiting'"
 	case jobs.Running:
 		return "r.id = ANY(ARRAY(SELECT run FROM holdfast.claims)) AND r.state = 'running'"
 	case jobs.Succeeded:
