@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -41,6 +40,7 @@ type cronTable struct {
 	entries map[string]*entry
 	sorted  []*entry // by name; nil if it must be built
 	config  string   // hash of the configuration's jobs; "" if it must be computed
+	soonest upcomingStarts
 
 	// Changes of which the store has not been notified.
 	withdrawn map[string]*entry // definitions to withdraw from the session, by job
@@ -233,30 +233,8 @@ func (t *cronTable) scheduledTimes(job string, from time.Time, n int) []time.Tim
 // upcoming returns, for each job that this replica fires, the first firing that starts after from,
 // the soonest first, at most n of them.
 func (t *cronTable) upcoming(from time.Time, n int) []ScheduledFiring {
-	bySoonest := func(a, b ScheduledFiring) int {
-		return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.Job, b.Job))
-	}
-	var firings []ScheduledFiring
-	for _, e := range t.all() {
-		scheduledAt, start := e.Schedule.NextStart(e.Name, from)
-		if scheduledAt.IsZero() || e.activeVersion.otherIsActive() {
-			continue
-		}
-		firings = append(firings, ScheduledFiring{Job: e.Name, ScheduledAt: scheduledAt.UTC(),
-			Start: start.UTC(), Resources: e.Resources})
-		// With a few of many jobs, which each overview has, a sort of all would take most of the
-		// time.
-		if len(firings) >= 2*n+upcomingSlack {
-			slices.SortFunc(firings, bySoonest)
-			firings = firings[:n]
-		}
-	}
-	slices.SortFunc(firings, bySoonest)
-	return firings[:min(n, len(firings))]
+	return t.soonest.after(t.all(), from, n)
 }
-
-// upcomingSlack is the number of firings that upcoming collects at least before it sorts them.
-const upcomingSlack = 100
 
 // longestWait returns how long a firing of the job may wait for a held lock, by the policies of the
 // job, or limit if that is shorter; false if this replica does not fire the job.
