@@ -191,13 +191,18 @@ func narrowing(f storage.JobFilter) func(*storage.JobState) bool {
 
 // lowerASCII converts the letters that the stores compare without case.
 func lowerASCII(s string) string {
+	if !strings.ContainsFunc(s, isUpperASCII) { // usual, and each list asks for thousands of jobs
+		return s
+	}
 	return strings.Map(func(r rune) rune {
-		if 'A' <= r && r <= 'Z' {
+		if isUpperASCII(r) {
 			return r + 'a' - 'A'
 		}
 		return r
 	}, s)
 }
+
+func isUpperASCII(r rune) bool { return 'A' <= r && r <= 'Z' }
 
 // jobEntry is an entry of the list of jobs without a filter: a group, or a job without a group.
 type jobEntry struct {

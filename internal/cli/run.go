@@ -30,6 +30,8 @@ names changed keys that need a restart.
 While the database does not answer at the start, the replica waits for it and logs
 that. Until the database answers, the replica serves no page.
 
+The replica collects garbage as with GOGC=150, unless GOGC is set.
+
 Under systemd with Type=notify, the replica tells systemd when it has started,
 reloads or stops, and that it is alive (WatchdogSec).`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -37,6 +39,7 @@ reloads or stops, and that it is alive (WatchdogSec).`,
 			if err != nil {
 				return err
 			}
+			collectLessOften(os.Getenv)
 			reloads := make(chan os.Signal, 1)
 			notifyReload(reloads) // from here on, SIGHUP does not end the process
 			defer signal.Stop(reloads)

@@ -11,8 +11,8 @@ import (
 type upcomingStarts struct {
 	mu     sync.Mutex
 	of     []*entry        // the entries that starts has
-	from   time.Time       // all starts in the heap are the first ones after some time up to this one
-	starts []upcomingStart // a heap
+	from   time.Time       // of the last list
+	starts []upcomingStart // a heap of the first start of each entry after from
 }
 
 // upcomingStart is the first start of a job after some time.

@@ -33,8 +33,8 @@ const (
 
 	selectRuns = `SELECT` + recordColumns + `, '', NULL::text FROM holdfast.runs r`
 
-	// selectWaiting reads the row of each wait once. A join may scan all runs, because the number of
-	// waiting runs changes faster than the statistics of the planner.
+	// selectWaiting reads the row of each wait once. A join may scan all runs, because the number
+	// of waiting runs changes faster than the statistics of the planner.
 	selectWaiting = `SELECT` + columnsBeforeWait + ` w.since` + columnsAfterWait + `, '', NULL::text
 FROM holdfast.waits w CROSS JOIN LATERAL (
     SELECT * FROM holdfast.runs WHERE id = w.run AND state = 'waiting' OFFSET 0) r`

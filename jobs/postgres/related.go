@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // lookedThrough is how many of the next runs by time are searched for those of selected jobs,
@@ -80,15 +82,28 @@ func selectedJobsQuery(f storage.RunFilter) (string, []any) {
 		where += " AND d.job_group = " + arg(f.Group)
 	}
 	if f.Resource != nil {
-		keys := []string{f.Resource.Key()}
-		for _, above := range f.Resource.Ancestors() {
-			keys = append(keys, above.Key())
-		}
-		where += " AND EXISTS (SELECT FROM jsonb_array_elements(d.resources) e " +
-			"WHERE e ->> 'resource' = ANY(" + arg(keys) + "::text[]) " +
-			"OR starts_with(e ->> 'resource', " + arg(f.Resource.Key()+"/") + "))"
+		// A path is evaluated faster than a subquery of the elements.
+		where += " AND d.resources @? " + arg(pathOfResource(*f.Resource)) + "::jsonpath"
 	}
 	return from + where, args
+}
+
+// pathOfResource is a jsonpath that finds the resource, an ancestor or a descendant.
+func pathOfResource(r locking.Resource) string {
+	path := "$[*].resource ? (@ starts with " + pathText(r.Key()+"/")
+	for _, same := range append(r.Ancestors(), r) {
+		path += " || @ == " + pathText(same.Key())
+	}
+	return path + ")"
+}
+
+// pathText quotes a text for a jsonpath, which has the escapes of JSON.
+func pathText(text string) string {
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		panic(err) // a string always has a JSON text
+	}
+	return string(quoted)
 }
 
 // inParts returns one filter for each of the states, because each state has its own query.

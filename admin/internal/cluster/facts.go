@@ -40,7 +40,8 @@ const (
 
 // Facts are what the status needs of the store, beside sessions.
 type Facts struct {
-	// Outcomes are the last runs of each job that failed or was skipped lately, the newest first.
+	// Outcomes are the last runs of each job that failed lately or was skipped repeatedly, the
+	// newest first.
 	Outcomes map[string][]storage.Outcome
 	// ErrorTexts are parts of the errors of the latest failed runs, one for each kind of error, the
 	// newest first. A search for a part finds the runs.
@@ -111,8 +112,18 @@ func (r *Reader) facts(ctx context.Context, now time.Time) (f Facts, err error) 
 	if f.GivenUp, err = r.givenUp(ctx, now); err != nil {
 		return f, err
 	}
+	maps.DeleteFunc(f.Outcomes, func(_ string, outcomes []storage.Outcome) bool {
+		return uneventful(outcomes, now)
+	})
 	f.Undelivered, err = r.undelivered(ctx, now)
 	return f, err
+}
+
+// uneventful reports whether no rule finds a problem in the outcomes, now or later. Each request
+// applies the rules again, so few jobs should be left.
+func uneventful(outcomes []storage.Outcome, now time.Time) bool {
+	skips, _ := skipsOf(outcomes)
+	return newStreak(outcomes, now).Failures == 0 && skips < seldomSkipsInARow
 }
 
 // lastSkips returns the last skipped run of at most maxRemovedChecks jobs that are skipped

@@ -99,9 +99,10 @@ func sortProblems(problems []Problem) {
 		}
 		return *p.Since
 	}
+	kinds := Kinds()
 	slices.SortStableFunc(problems, func(a, b Problem) int {
 		return cmp.Or(b.Severity.Rank()-a.Severity.Rank(),
-			slices.Index(Kinds(), a.Kind)-slices.Index(Kinds(), b.Kind),
+			slices.Index(kinds, a.Kind)-slices.Index(kinds, b.Kind),
 			since(b).Compare(since(a)), strings.Compare(a.Subject, b.Subject))
 	})
 }

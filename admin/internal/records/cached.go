@@ -14,6 +14,11 @@ const CacheLifetime = 15 * time.Second
 // request after a quiet time.
 const QuietLifetime = time.Minute
 
+// quietShare bounds how often a result of a quiet cache is renewed: the time between two queries is
+// at least quietShare times the duration of the first one. So a costly query takes at most two per
+// cent of the time.
+const quietShare = 50
+
 // renewTimeout bounds a query that no request waits for.
 const renewTimeout = 3 * time.Second
 
@@ -22,13 +27,15 @@ const renewTimeout = 3 * time.Second
 type Cached[T any] struct {
 	lifetime time.Duration
 	renewal  time.Duration // the age from which Get renews a result
+	quiet    bool          // costly results are renewed less often: see quietShare
 	ask      func(ctx context.Context, now time.Time) (T, error)
 
 	turn chan struct{} // of capacity one; taken by the caller that queries
 
 	mu     sync.Mutex
 	answer T
-	at     time.Time // by the store's clock
+	at     time.Time     // by the store's clock
+	took   time.Duration // the query
 }
 
 // NewCached returns a cache of the results of ask, each for lifetime.
@@ -39,10 +46,11 @@ func NewCached[T any](lifetime time.Duration,
 }
 
 // NewQuietCached returns a cache of results that are renewed as if they had the lifetime
-// CacheLifetime. Only after a time without requests they are up to QuietLifetime old.
+// CacheLifetime, or less often if the query takes long. Only after a time without requests they are
+// up to QuietLifetime old.
 func NewQuietCached[T any](ask func(ctx context.Context, now time.Time) (T, error)) *Cached[T] {
 	a := NewCached(QuietLifetime, ask)
-	a.renewal = CacheLifetime / 2
+	a.renewal, a.quiet = CacheLifetime/2, true
 	return a
 }
 
@@ -52,7 +60,7 @@ func NewQuietCached[T any](ask func(ctx context.Context, now time.Time) (T, erro
 func (a *Cached[T]) Get(ctx context.Context, now time.Time) (answer T, err error) {
 	answer, age, ok := a.cached(now)
 	if ok {
-		if age >= a.renewal {
+		if age >= a.renewAt() {
 			a.Renew(ctx, now)
 		}
 		return answer, nil
@@ -66,10 +74,7 @@ func (a *Cached[T]) Get(ctx context.Context, now time.Time) (answer T, err error
 	if answer, _, ok = a.cached(now); ok { // another caller has queried it
 		return answer, nil
 	}
-	if answer, err = a.ask(ctx, now); err == nil {
-		a.put(answer, now)
-	}
-	return answer, err
+	return a.query(ctx, now)
 }
 
 // Latest returns the last result if it is younger than lifetime, and false if there is none. It
@@ -99,10 +104,30 @@ func (a *Cached[T]) Renew(ctx context.Context, now time.Time) {
 		defer func() { <-a.turn }()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewTimeout)
 		defer cancel()
-		if answer, err := a.ask(ctx, now); err == nil {
-			a.put(answer, now)
-		}
+		_, _ = a.query(ctx, now) // the next caller queries again and gets the error
 	}()
+}
+
+// query asks for a result and caches it. The caller has the turn.
+func (a *Cached[T]) query(ctx context.Context, now time.Time) (T, error) {
+	began := time.Now()
+	answer, err := a.ask(ctx, now)
+	if err == nil {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.answer, a.at, a.took = answer, now, time.Since(began)
+	}
+	return answer, err
+}
+
+// renewAt returns the age from which Get renews the result.
+func (a *Cached[T]) renewAt() time.Duration {
+	if !a.quiet {
+		return a.renewal
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return min(max(a.renewal, quietShare*a.took), a.lifetime/2)
 }
 
 // cached returns the result and its age, and whether it can be used at now.
@@ -111,10 +136,4 @@ func (a *Cached[T]) cached(now time.Time) (answer T, age time.Duration, ok bool)
 	defer a.mu.Unlock()
 	age = now.Sub(a.at)
 	return a.answer, age, !a.at.IsZero() && age >= 0 && age < a.lifetime
-}
-
-func (a *Cached[T]) put(answer T, now time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.answer, a.at = answer, now
 }

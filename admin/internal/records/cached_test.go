@@ -57,3 +57,29 @@ func TestCachedIsRenewedBeforeItEnds(t *testing.T) {
 		}
 	})
 }
+
+// TestCostlyResultsAreRenewedLessOften requests a result every second. A query that takes 300 ms is
+// sent every 15 s, and one that takes 10 ms every 8 s.
+func TestCostlyResultsAreRenewedLessOften(t *testing.T) {
+	for took, want := range map[time.Duration]int{10 * time.Millisecond: 8,
+		300 * time.Millisecond: 4} {
+		synctest.Test(t, func(t *testing.T) {
+			asked := 0
+			c := NewQuietCached(func(context.Context, time.Time) (int, error) {
+				asked++
+				time.Sleep(took) // by the clock of synctest
+				return asked, nil
+			})
+			for range 60 {
+				if _, err := c.Get(t.Context(), time.Now()); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(time.Second)
+				synctest.Wait()
+			}
+			if asked != want {
+				t.Errorf("a query of %s was sent %d times in a minute, want %d", took, asked, want)
+			}
+		})
+	}
+}
