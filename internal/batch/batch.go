@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/sleep"
@@ -53,14 +54,12 @@ type Batch[Q, A any] struct {
 	began   time.Time     // the last call
 }
 
+// call is a question of a caller. Until done is closed, its batch writes answer and err.
 type call[Q, A any] struct {
 	question Q
-	answer   chan answer[A] // buffered, so that a batch never waits for a caller
-}
-
-type answer[A any] struct {
-	answer A
-	err    error
+	answer   A
+	err      error
+	done     chan struct{}
 }
 
 // New returns an empty Batch.
@@ -72,12 +71,15 @@ func New[Q, A any](o Options[Q, A]) *Batch[Q, A] {
 }
 
 // Expected announces one question. It may be used concurrently.
-type Expected struct{ end func() }
+type Expected struct {
+	by    interface{ arrive() } // nil in the zero Expected, which announces nothing
+	ended atomic.Bool
+}
 
 // End says that the question has arrived, or will not come soon. It may be called again.
 func (e *Expected) End() {
-	if e.end != nil {
-		e.end()
+	if e.by != nil && !e.ended.Swap(true) {
+		e.by.arrive()
 	}
 }
 
@@ -87,15 +89,18 @@ func (b *Batch[Q, A]) Expect() *Expected {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.coming++
-	return &Expected{sync.OnceFunc(func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.coming--; b.coming == 0 && b.arrived != nil {
-			close(b.arrived)
-			b.arrived = nil
-		}
-		b.noteIdle()
-	})}
+	return &Expected{by: b}
+}
+
+// arrive ends the announcement of one question.
+func (b *Batch[Q, A]) arrive() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.coming--; b.coming == 0 && b.arrived != nil {
+		close(b.arrived)
+		b.arrived = nil
+	}
+	b.noteIdle()
 }
 
 // Idle returns a channel that is closed when no question is announced, waiting or asked, or nil if
@@ -145,12 +150,12 @@ func (b *Batch[Q, A]) ask(ctx context.Context, question Q, expected *Expected,
 	if ctx.Err() != nil {
 		return none, context.Cause(ctx)
 	}
-	c := &call[Q, A]{question, make(chan answer[A], 1)}
+	c := &call[Q, A]{question: question, done: make(chan struct{})}
 	b.add(c, urgent)
 	expected.End()
 	select {
-	case a := <-c.answer:
-		return a.answer, a.err
+	case <-c.done:
+		return c.answer, c.err
 	case <-ctx.Done():
 		b.drop(c)
 		return none, context.Cause(ctx)
@@ -323,11 +328,10 @@ func (b *Batch[Q, A]) send(calls []*call[Q, A]) {
 			continue
 		}
 		for i, c := range part {
-			if err != nil {
-				c.answer <- answer[A]{err: err}
-				continue
+			if c.err = err; err == nil {
+				c.answer = answers[i]
 			}
-			c.answer <- answer[A]{answer: answers[i]}
+			close(c.done)
 		}
 	}
 }
