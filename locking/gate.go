@@ -73,7 +73,7 @@ func (l *Locker) existing(ctx context.Context, kind string,
 // look returns the values of those keys that exist, from the servers that reply, and
 // the errors of the others.
 func (l *Locker) look(ctx context.Context, keys []string) (map[string][]byte, error) {
-	found := make(map[string][]byte, len(keys))
+	var found map[string][]byte
 	var problems []error
 	for _, mine := range l.byServer(keys) {
 		if err := l.checkServer(mine[0]); err != nil {
@@ -89,7 +89,11 @@ func (l *Locker) look(ctx context.Context, keys []string) (map[string][]byte, er
 			}
 			continue
 		}
-		maps.Copy(found, values)
+		if found == nil {
+			found = values
+		} else {
+			maps.Copy(found, values)
+		}
 	}
 	return found, errors.Join(problems...)
 }
@@ -100,24 +104,22 @@ type gate struct {
 	name   string
 	key    string
 	ttl    time.Duration
-	mine   []string // nonces of adds whose replies were lost
+	mine   []string // values of adds whose replies were lost
 }
 
 // try adds the gate's key. sure is false when neither add nor look shows whose the
 // key is.
 func (g *gate) try(ctx context.Context) (won, sure bool, err error) {
-	nonce := g.locker.nonces.draw()
-	g.locker.nonces.drop(nonce) // gates have no strays
-	value := content{Nonce: nonce, Resource: g.name,
-		Holder: Holder{Since: time.Now().UTC()}}.encode()
-	err = g.locker.backend.Add(ctx, g.key, value, g.ttl)
+	// The value is only a nonce, because each look of another replica reads it.
+	value := g.locker.nonces.next()
+	err = g.locker.backend.Add(ctx, g.key, []byte(value), g.ttl)
 	switch {
 	case err == nil:
 		return true, true, nil
 	case errors.Is(err, ErrNotStored) && len(g.mine) == 0:
 		return false, true, nil
 	case errors.Is(err, ErrUnclear):
-		g.mine = append(g.mine, nonce)
+		g.mine = append(g.mine, value)
 	case !errors.Is(err, ErrNotStored):
 		return false, true, err
 	}
@@ -134,6 +136,5 @@ func (g *gate) look(ctx context.Context, addErr error) (won, sure bool, err erro
 	if !exists {
 		return false, false, addErr
 	}
-	c, ours := decode(value, g.name)
-	return ours && slices.Contains(g.mine, c.Nonce), true, nil
+	return slices.Contains(g.mine, string(value)), true, nil
 }

@@ -21,9 +21,12 @@ type nonces struct {
 
 func newNonces() *nonces { return &nonces{prefix: rand.Text() + "-", inUse: map[string]struct{}{}} }
 
+// next returns a nonce that was never returned before.
+func (n *nonces) next() string { return n.prefix + strconv.FormatUint(n.count.Add(1), 36) }
+
 // draw returns a nonce that was never returned before, and is in use until drop.
 func (n *nonces) draw() string {
-	nonce := n.prefix + strconv.FormatUint(n.count.Add(1), 36)
+	nonce := n.next()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.inUse[nonce] = struct{}{}
