@@ -144,11 +144,24 @@ func clean(text string) string {
 // key.
 func keyOf(namespace, name string) string {
 	key := namespace + ":" + name
-	if len(key) <= maxKeyBytes && !strings.ContainsFunc(key, notInKeys) {
+	if len(key) <= maxKeyBytes && fitsKeys(key) {
 		return key
 	}
 	sum := sha256.Sum256([]byte(name))
 	return namespace + ":#" + hex.EncodeToString(sum[:])
+}
+
+// fitsKeys reports whether keys may have all characters of the text.
+func fitsKeys(text string) bool {
+	for i := range len(text) {
+		switch {
+		case text[i] >= utf8.RuneSelf:
+			return !strings.ContainsFunc(text[i:], notInKeys)
+		case notInKeys(rune(text[i])):
+			return false
+		}
+	}
+	return true
 }
 
 func notInKeys(r rune) bool {
@@ -161,7 +174,7 @@ func notInKeys(r rune) bool {
 // checkNamespace returns an error for a namespace that cannot begin a key.
 func checkNamespace(namespace string) error {
 	const most = 100
-	if namespace == "" || len(namespace) > most || strings.ContainsFunc(namespace, notInKeys) {
+	if namespace == "" || len(namespace) > most || !fitsKeys(namespace) {
 		return fmt.Errorf("namespace: found %q, expected 1 to %d bytes without spaces and "+
 			"control characters", namespace, most)
 	}

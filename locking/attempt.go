@@ -20,7 +20,7 @@ type attempt struct {
 	*Locker
 	owner       Owner
 	requests    []Request
-	resources   []Resource // those that get an advisory lock
+	wanted      []advisoryLock // without nonces and values
 	wait        bool
 	sessionWait time.Duration // longest wait for a session; 0 means none
 	began       time.Time
@@ -39,14 +39,14 @@ type blocker struct {
 }
 
 func (l *Locker) newAttempt(owner Owner, requests []Request) (*attempt, error) {
-	resources, err := l.advisoryResources(requests)
+	wanted, err := l.wantedLocks(requests)
 	if err != nil {
 		return nil, err
 	}
 	if owner.Replica == "" {
 		owner.Replica = l.options.Session.Replica
 	}
-	return &attempt{Locker: l, owner: owner.cleaned(), requests: requests, resources: resources,
+	return &attempt{Locker: l, owner: owner.cleaned(), requests: requests, wanted: wanted,
 		began: time.Now()}, nil
 }
 
@@ -152,11 +152,11 @@ func (a *attempt) enter(ctx context.Context, sent time.Time, decided bool) ([]he
 	as := content{Holder: Holder{Owner: a.owner, Since: sent.UTC()}, Lock: a.id.String(),
 		Session: a.liveSession.ID}
 	var refused error
-	advisory := make([]held, 0, len(a.resources))
-	for i, added := range a.addChecked(ctx, as, a.resources) {
+	advisory := make([]held, 0, len(a.wanted))
+	for _, added := range a.addChecked(ctx, as, a.wanted) {
 		e := held{advisoryLock: added.advisoryLock}
 		if added.err != nil {
-			e.advisoryLock, e.absent = a.newAdvisory(as, a.resources[i]), true
+			e.advisoryLock, e.absent = a.newAdvisory(as, added.advisoryLock), true
 		}
 		if refused == nil && errors.Is(added.err, ErrHeld) {
 			refused = added.err

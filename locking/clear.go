@@ -9,13 +9,13 @@ import (
 // Clear removes the advisory locks of a dead run on the requests' resources. The caller must know
 // that the run's claim is gone. A Locker with Grants clears by itself.
 func (l *Locker) Clear(ctx context.Context, requests []Request, run string) error {
-	resources, err := l.advisoryResources(requests)
+	locks, err := l.wantedLocks(requests)
 	if err != nil {
 		return err
 	}
-	left := make([]remnant, len(resources))
-	for i, r := range resources {
-		left[i] = remnant{r, func(c content) bool { return c.Run == clean(run) }}
+	left := make([]remnant, len(locks))
+	for i, lock := range locks {
+		left[i] = remnant{lock, func(c content) bool { return c.Run == clean(run) }}
 	}
 	if err := l.clear(ctx, left); err != nil {
 		return fmt.Errorf("locks of run %s: %w", run, err)
@@ -27,12 +27,12 @@ func (l *Locker) Clear(ctx context.Context, requests []Request, run string) erro
 func (l *Locker) ClearReleased(ctx context.Context, released []Released) error {
 	var left []remnant
 	for _, r := range released {
-		resources, err := l.advisoryResources(r.Requests)
+		locks, err := l.wantedLocks(r.Requests)
 		if err != nil {
 			return err
 		}
-		for _, resource := range resources {
-			left = append(left, remnant{resource, func(c content) bool {
+		for _, lock := range locks {
+			left = append(left, remnant{lock, func(c content) bool {
 				return c.Lock == r.ID.String()
 			}})
 		}
@@ -45,8 +45,8 @@ func (l *Locker) ClearReleased(ctx context.Context, released []Released) error {
 
 // remnant is an advisory lock of a dead run, valid while it has this content.
 type remnant struct {
-	resource Resource
-	matches  func(content) bool
+	advisoryLock // without nonce and value
+	matches      func(content) bool
 }
 
 func (l *Locker) clear(ctx context.Context, left []remnant) error {
@@ -55,7 +55,7 @@ func (l *Locker) clear(ctx context.Context, left []remnant) error {
 	}
 	keys := make([]string, len(left))
 	for i, r := range left {
-		keys[i] = keyOf(l.options.Namespace, r.resource.Key())
+		keys[i] = r.key
 	}
 	found, err := l.backend.Get(ctx, keys...)
 	if err != nil {

@@ -150,7 +150,7 @@ func (l *Locker) TryAcquireIn(ctx context.Context, session uuid.UUID, owner Owne
 // tryAlone is TryAcquire without Grants.
 func (l *Locker) tryAlone(ctx context.Context, session uuid.UUID, owner Owner,
 	normalized []Request) (*Lock, error) {
-	resources, err := l.advisoryResources(normalized)
+	wanted, err := l.wantedLocks(normalized)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func (l *Locker) tryAlone(ctx context.Context, session uuid.UUID, owner Owner,
 	}
 	sent := time.Now() // the lease counts from before the first request
 	advisory, err := l.addAll(ctx,
-		content{Holder: Holder{Owner: owner, Since: sent.UTC()}, Session: session}, resources)
+		content{Holder: Holder{Owner: owner, Since: sent.UTC()}, Session: session}, wanted)
 	if err != nil {
 		return nil, err
 	}
@@ -174,35 +174,36 @@ func (l *Locker) tryAlone(ctx context.Context, session uuid.UUID, owner Owner,
 	return lock, nil
 }
 
-// advisoryResources returns the resources that get an advisory lock.
-func (l *Locker) advisoryResources(requests []Request) ([]Resource, error) {
+// wantedLocks returns the advisory locks that the requests need, without nonces and values.
+func (l *Locker) wantedLocks(requests []Request) ([]advisoryLock, error) {
 	if l.backend == (noBackend{}) {
 		return nil, nil
 	}
-	resources := make([]Resource, 0, len(requests))
+	wanted := make([]advisoryLock, 0, len(requests))
 	for _, r := range requests {
 		switch {
 		case r.Mode == Exclusive && (r.Resource.Kind() != KindJob || !l.options.Restore):
-			resources = append(resources, r.Resource)
+			wanted = append(wanted, advisoryLock{resource: r.Resource,
+				key: keyOf(l.options.Namespace, r.Resource.Key())})
 		case !l.options.Restore:
 			return nil, &UnsupportedError{Request: r}
 		}
 	}
-	return resources, nil
+	return wanted, nil
 }
 
-// addAll adds an advisory lock for each resource, or leaves none. A conflict counts more than the
-// failure of a server.
+// addAll adds all advisory locks, or leaves none. A conflict counts more than the failure of a
+// server.
 func (l *Locker) addAll(ctx context.Context, as content,
-	resources []Resource) ([]advisoryLock, error) {
-	for _, resource := range resources {
-		if err := l.checkServer(keyOf(l.options.Namespace, resource.Key())); err != nil {
-			return nil, fmt.Errorf("lock of %s: %w", resource, err)
+	wanted []advisoryLock) ([]advisoryLock, error) {
+	for _, w := range wanted {
+		if err := l.checkServer(w.key); err != nil {
+			return nil, fmt.Errorf("lock of %s: %w", w.resource, err)
 		}
 	}
-	advisory := make([]advisoryLock, 0, len(resources))
+	advisory := make([]advisoryLock, 0, len(wanted))
 	var failure error
-	for _, a := range l.addChecked(ctx, as, resources) {
+	for _, a := range l.addRecorded(ctx, as, wanted) {
 		switch {
 		case a.err == nil:
 			advisory = append(advisory, a.advisoryLock)
@@ -234,13 +235,13 @@ type addition struct {
 	err error
 }
 
-// addEach adds the key of each resource, all in one request. It tries again with those whose keys
-// were free when it looked why they had been refused.
-func (l *Locker) addEach(ctx context.Context, as content, resources []Resource) []addition {
-	results := make([]addition, len(resources))
-	left := make([]*addition, 0, len(resources))
+// addEach adds all advisory locks in one request. It tries again with those whose keys were free
+// when it looked why they had been refused.
+func (l *Locker) addEach(ctx context.Context, as content, wanted []advisoryLock) []addition {
+	results := make([]addition, len(wanted))
+	left := make([]*addition, 0, len(wanted))
 	for i := range results {
-		results[i].resource = resources[i]
+		results[i].advisoryLock = wanted[i]
 		left = append(left, &results[i])
 	}
 	for try := 0; try < addTries && len(left) > 0; try++ {
@@ -253,7 +254,7 @@ func (l *Locker) addEach(ctx context.Context, as content, resources []Resource) 
 func (l *Locker) addOnce(ctx context.Context, as content, additions []*addition) []*addition {
 	items := make([]Item, 0, len(additions))
 	for _, a := range additions {
-		a.advisoryLock, a.err = l.newAdvisory(as, a.resource), nil // of this try
+		a.advisoryLock, a.err = l.newAdvisory(as, a.advisoryLock), nil // of this try
 		items = append(items, Item{Key: a.key, Value: a.value})
 	}
 	var again []*addition
@@ -323,14 +324,12 @@ func (l *Locker) isOrphan(c content) bool {
 	return l.nonces.isStray(c.Nonce) || l.owners.isDead(c.Session)
 }
 
-// newAdvisory returns the advisory lock to store for one attempt at one resource.
-func (l *Locker) newAdvisory(as content, resource Resource) advisoryLock {
-	name := resource.Key()
-	e := advisoryLock{resource: resource, nonce: l.nonces.draw()}
-	e.key = keyOf(l.options.Namespace, name)
-	as.Nonce, as.Resource = e.nonce, name
-	e.value = as.encode()
-	return e
+// newAdvisory returns the wanted advisory lock with the nonce and the value of one attempt.
+func (l *Locker) newAdvisory(as content, wanted advisoryLock) advisoryLock {
+	wanted.nonce = l.nonces.draw()
+	as.Nonce, as.Resource = wanted.nonce, wanted.resource.Key()
+	wanted.value = as.encode()
+	return wanted
 }
 
 // giveUp marks an attempt's advisory lock as a stray. With maybeThere it may exist,

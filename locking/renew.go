@@ -112,7 +112,7 @@ func (k *Lock) renewAdvisory(ctx context.Context, e *held) error {
 func (k *Lock) restore(ctx context.Context, e *held) error {
 	as := content{Holder: Holder{Owner: k.owner, Since: k.since.UTC()}, Lock: k.id,
 		Session: k.session}
-	added := k.locker.addEach(ctx, as, []Resource{e.resource})[0]
+	added := k.locker.addEach(ctx, as, []advisoryLock{e.advisoryLock})[0]
 	var taken *HeldError
 	if errors.As(added.err, &taken) {
 		if !e.taken {

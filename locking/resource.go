@@ -1,6 +1,7 @@
 package locking
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -129,6 +130,12 @@ func (r Resource) IsZero() bool { return r.path == "" }
 // Key returns the form used in stores and keys, such as "table:public/orders".
 func (r Resource) Key() string { return string(r.kind) + ":" + r.path }
 
+// compare orders resources as their keys, without the keys themselves: no kind begins with another
+// one.
+func (r Resource) compare(other Resource) int {
+	return cmp.Or(cmp.Compare(r.kind, other.kind), cmp.Compare(r.path, other.path))
+}
+
 // String returns the form for people: the path of a table, the key of any other resource. If the
 // path of a table looks like a key, String returns its key.
 func (r Resource) String() string {
@@ -206,9 +213,7 @@ func Normalize(requests []Request) ([]Request, error) {
 			MaxRequests, len(requests))}
 	}
 	sorted := slices.Clone(requests)
-	slices.SortFunc(sorted, func(a, b Request) int {
-		return strings.Compare(a.Resource.Key(), b.Resource.Key())
-	})
+	slices.SortFunc(sorted, func(a, b Request) int { return a.Resource.compare(b.Resource) })
 	for i, r := range sorted {
 		if err := r.check(); err != nil {
 			return nil, err

@@ -36,26 +36,30 @@ func (l *Locker) recordFailure(key string, err error) {
 	l.breakers.Of(server).Fail(log, err, unreachable, message)
 }
 
-// addChecked is addEach without the resources on servers whose breaker is open. It records the
-// failures of the others.
-func (l *Locker) addChecked(ctx context.Context, as content, resources []Resource) []addition {
-	results := make([]addition, len(resources))
+// addChecked is addRecorded without the advisory locks on servers whose breaker is open.
+func (l *Locker) addChecked(ctx context.Context, as content, wanted []advisoryLock) []addition {
+	results := make([]addition, len(wanted))
 	var asked []int
-	var some []Resource
-	for i, resource := range resources {
-		if err := l.checkServer(keyOf(l.options.Namespace, resource.Key())); err != nil {
-			results[i].err = fmt.Errorf("lock of %s: %w", resource, err)
+	var some []advisoryLock
+	for i, w := range wanted {
+		if err := l.checkServer(w.key); err != nil {
+			results[i] = addition{w, fmt.Errorf("lock of %s: %w", w.resource, err)}
 			continue
 		}
-		asked, some = append(asked, i), append(some, resource)
+		asked, some = append(asked, i), append(some, w)
 	}
-	if len(some) == 0 {
-		return results
-	}
-	for n, a := range l.addEach(ctx, as, some) {
+	for n, a := range l.addRecorded(ctx, as, some) {
 		results[asked[n]] = a
+	}
+	return results
+}
+
+// addRecorded is addEach, and records failures of the servers.
+func (l *Locker) addRecorded(ctx context.Context, as content, wanted []advisoryLock) []addition {
+	results := l.addEach(ctx, as, wanted)
+	for _, a := range results {
 		if a.err != nil && !errors.Is(a.err, ErrHeld) && ctx.Err() == nil {
-			l.recordFailure(keyOf(l.options.Namespace, a.resource.Key()), a.err)
+			l.recordFailure(a.key, a.err)
 		}
 	}
 	return results
