@@ -16,8 +16,6 @@ type Lock struct {
 	owner    Owner
 	since    time.Time
 	requests []Request
-	ctx      context.Context
-	cancel   context.CancelCauseFunc
 	session  uuid.UUID // named by its advisory locks; zero without a session
 
 	// Set with Grants, and constant afterwards:
@@ -36,8 +34,13 @@ type Lock struct {
 	renewAt time.Time // with index, guarded by Locker.renewals
 	index   int
 
-	state   sync.Mutex // not held during requests to the backend
-	ended   bool       // released or lost
+	state sync.Mutex // not held during requests to the backend
+	// within is the context of the acquisition. The context of the lock is made at its first use,
+	// because a replica uses it for no run.
+	within  context.Context
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	ended   bool // released or lost
 	lost    *LostError
 	trusted time.Time   // when the trust in the advisory locks ends; unused with Options.Restore
 	expiry  *time.Timer // ends the lock then; nil with Options.Restore
@@ -77,10 +80,8 @@ func (l *Locker) present(advisory []held) []advisoryLock {
 
 func newLock(ctx context.Context, l *Locker, owner Owner, since time.Time, requests []Request,
 	advisory []held) *Lock {
-	lock := &Lock{locker: l, owner: owner, since: since, requests: requests, advisory: advisory,
-		work: make(chan struct{}, 1), index: -1}
-	lock.ctx, lock.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	return lock
+	return &Lock{locker: l, owner: owner, since: since, requests: requests, advisory: advisory,
+		work: make(chan struct{}, 1), index: -1, within: ctx}
 }
 
 // keep starts the renewals of the lock. It returns false if the trust has ended
@@ -120,7 +121,25 @@ func (k *Lock) firstRenewal(sent time.Time) time.Time {
 // Context returns a context with the values of the context of the acquisition. When the lock is
 // lost, it ends with a *LostError as its cause. When the lock is released, it ends with
 // ErrReleased.
-func (k *Lock) Context() context.Context { return k.ctx }
+func (k *Lock) Context() context.Context {
+	k.state.Lock()
+	defer k.state.Unlock()
+	if k.ctx == nil {
+		k.ctx, k.cancel = context.WithCancelCause(context.WithoutCancel(k.within))
+		if k.ended {
+			k.cancel(k.cause())
+		}
+	}
+	return k.ctx
+}
+
+// cause returns the cause with which the context of the lock ends. The caller has locked state.
+func (k *Lock) cause() error {
+	if k.lost != nil {
+		return k.lost
+	}
+	return ErrReleased
+}
 
 // Token returns the fencing token of the lock, or 0 without Options.Grants.
 func (k *Lock) Token() Token { return k.token }
@@ -168,10 +187,8 @@ func (k *Lock) end(lost *LostError) bool {
 	}
 	k.locker.renewals.remove(k)
 	k.locker.locks.remove(k)
-	if lost != nil {
-		k.cancel(lost)
-	} else {
-		k.cancel(ErrReleased)
+	if k.ctx != nil {
+		k.cancel(k.cause())
 	}
 	return true
 }
