@@ -75,8 +75,8 @@ type Backend struct {
 	servers servers
 	dialer  dialer
 	timeout time.Duration
-	links   map[string]*link // by the address of the server
-	ids     atomic.Uint64    // the last id of a connection
+	links   []*link       // of the servers, in their order
+	ids     atomic.Uint64 // the last id of a connection
 
 	lifetime   context.Context // ends with Close
 	end        context.CancelFunc
@@ -105,12 +105,12 @@ func New(o Options) (*Backend, error) {
 		o.Timeout = defaultTimeout
 	}
 	b := &Backend{
-		servers: newServers(o.Servers), timeout: o.Timeout, links: map[string]*link{},
+		servers: newServers(o.Servers), timeout: o.Timeout,
 		dialer: dialer{tls: o.TLS, user: o.User, password: o.Password},
 	}
 	b.lifetime, b.end = context.WithCancel(context.Background())
 	for _, address := range o.Servers {
-		b.links[address] = &link{server: server(address), owner: b}
+		b.links = append(b.links, &link{server: server(address), owner: b})
 	}
 	return b, nil
 }
@@ -156,30 +156,35 @@ func (b *Backend) Ping(ctx context.Context) error {
 }
 
 // link returns the connection to the server that has the key.
-func (b *Backend) link(key string) *link {
-	return b.links[b.servers.of(key).String()]
-}
+func (b *Backend) link(key string) *link { return b.links[b.servers.place(key)] }
 
 // eachServer calls run for each server at the same time, with the indexes of its keys. For a key
 // that check refuses it calls refuse instead.
 func (b *Backend) eachServer(n int, key func(int) string, check func(int) error,
 	refuse func(int, error), run func(l *link, mine []int)) {
-	of := map[*link][]int{}
+	of := make([][]int, len(b.links))
+	used := 0
 	for i := range n {
 		if err := check(i); err != nil {
 			refuse(i, err)
 			continue
 		}
-		l := b.link(key(i))
-		of[l] = append(of[l], i)
+		place := b.servers.place(key(i))
+		if of[place] == nil {
+			used++
+			of[place] = make([]int, 0, n-i)
+		}
+		of[place] = append(of[place], i)
 	}
 	var all sync.WaitGroup
-	for l, mine := range of {
-		if len(of) == 1 {
-			run(l, mine)
-			return
+	for place, mine := range of {
+		switch {
+		case len(mine) == 0:
+		case used == 1:
+			run(b.links[place], mine)
+		default:
+			all.Go(func() { run(b.links[place], mine) })
 		}
-		all.Go(func() { run(l, mine) })
 	}
 	all.Wait()
 }

@@ -28,15 +28,15 @@ func (s servers) PickServer(key string) (net.Addr, error) {
 	if len(s) == 0 {
 		return nil, memcache.ErrNoServers
 	}
-	return s.of(key), nil
+	return s[s.place(key)], nil
 }
 
-// of returns the server that has the key. There is at least one.
-func (s servers) of(key string) net.Addr {
+// place returns the index of the server that has the key. There is at least one.
+func (s servers) place(key string) int {
 	if len(s) == 1 {
-		return s[0]
+		return 0
 	}
-	return s[crc32.ChecksumIEEE([]byte(key))%uint32(len(s))]
+	return int(crc32.ChecksumIEEE([]byte(key)) % uint32(len(s)))
 }
 
 // Each implements memcache.ServerSelector.
