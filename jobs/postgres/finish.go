@@ -146,12 +146,13 @@ func readEnded(requests []storage.FinishRequest, done []bool) func(rows pgx.Rows
 		place[r.Run] = i
 	}
 	return func(rows pgx.Rows) error {
-		var run uuid.UUID
-		var state jobs.State
-		var token *jobs.Token
+		var run rawID
+		var state string
+		var token *int64
 		_, err := pgx.ForEachRow(rows, []any{&run, &state, &token}, func() error {
 			i := place[run]
-			done[i] = token != nil && *token == requests[i].Token && state == requests[i].State
+			done[i] = token != nil && jobs.Token(*token) == requests[i].Token &&
+				jobs.State(state) == requests[i].State
 			return nil
 		})
 		return err
@@ -190,16 +191,21 @@ func queueFinish(b *pgx.Batch, requests []storage.FinishRequest, done []bool) {
 
 // finishOf returns finishRuns, or finishAttempts if a request needs it, with the columns.
 func finishOf(requests []storage.FinishRequest) (statement string, columns []any) {
-	requests = slices.SortedFunc(slices.Values(requests),
-		func(a, b storage.FinishRequest) int { return cmp.Compare(a.Token, b.Token) })
 	n := len(requests)
-	tokens, runs, states := make([]jobs.Token, n), make([]rawID, n), make([]string, n)
+	sorted := make([]*storage.FinishRequest, n)
+	for i := range requests {
+		sorted[i] = &requests[i]
+	}
+	slices.SortFunc(sorted, func(a, b *storage.FinishRequest) int {
+		return cmp.Compare(a.Token, b.Token)
+	})
+	tokens, runs, states := make([]int64, n), make([]rawID, n), make([]string, n)
 	reasons, details, texts, outputs := make([]string, n), make([]string, n), make([]string, n),
 		make([]string, n)
 	results := make([]*string, n)
 	statement = finishRuns
-	for i, r := range requests {
-		tokens[i], runs[i], states[i], reasons[i] = r.Token, r.Run, string(r.State),
+	for i, r := range sorted {
+		tokens[i], runs[i], states[i], reasons[i] = int64(r.Token), r.Run, string(r.State),
 			string(r.Reason)
 		details[i], texts[i] = output.PlainText(r.Detail), output.PlainText(r.Error)
 		if r.State != jobs.Waiting { // otherwise addRunAttempts stores it

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// rawID is a uuid.UUID that pgx encodes directly. As a driver.Valuer each id of a list would be
-// converted by way of its text, at twenty times the cost.
+// rawID is a uuid.UUID that pgx encodes and scans directly. As a driver.Valuer each id of a list
+// would be converted by way of its text, at twenty times the cost.
 type rawID = [16]byte
 
 // storedRequest is a locking.Request in its stored form.

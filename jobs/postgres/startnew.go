@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -197,14 +196,14 @@ func lookUpColumns(requests []storage.StartRequest) []any {
 }
 
 func (a resultsByRun) readNew(rows pgx.Rows) error {
-	var run uuid.UUID
-	var token *jobs.Token
+	var run rawID
+	var token *int64
 	_, err := pgx.ForEachRow(rows, []any{&run, &token}, func() error {
 		if token == nil {
 			*a[run] = storage.StartResult{Outcome: storage.StartDuplicate}
 			return nil
 		}
-		*a[run] = storage.StartResult{Outcome: storage.StartGranted, Token: *token}
+		*a[run] = storage.StartResult{Outcome: storage.StartGranted, Token: jobs.Token(*token)}
 		return nil
 	})
 	return err
