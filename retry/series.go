@@ -19,7 +19,11 @@ type Series struct {
 // WithSource.
 func (p Policy) Start(now time.Time, options ...Option) *Series {
 	s := &Series{policy: p, start: now}
-	if source := gather(options).source; source != nil {
+	var source rand.Source
+	if len(options) > 0 { // otherwise gather would allocate for nothing
+		source = gather(options).source
+	}
+	if source != nil {
 		s.seed = source.Uint64()
 	} else if p.Jitter > 0 {
 		s.seed = rand.Uint64()

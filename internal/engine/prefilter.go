@@ -30,7 +30,7 @@ type prefilter struct {
 // drop removes such firings from the front of the queue. first was taken from the queue; drop puts
 // it and the other firings back.
 func (d prefilter) drop(ctx context.Context, first pending) {
-	looked := []pending{first}
+	looked := append(make([]pending, 0, min(prefilterBatch, d.ready.len()+1)), first)
 	for len(looked) < prefilterBatch {
 		p, ok := d.ready.pop()
 		if !ok {
@@ -52,7 +52,7 @@ func (d prefilter) drop(ctx context.Context, first pending) {
 // begunElsewhere returns those gates of the firings that a replica has passed; none if memcached
 // does not answer soon.
 func (d prefilter) begunElsewhere(ctx context.Context, firings []pending) map[string]bool {
-	var gates []string
+	gates := make([]string, 0, len(firings))
 	for _, p := range firings {
 		if p.adopted == uuid.Nil {
 			gates = append(gates, p.gateName())
