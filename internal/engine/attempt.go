@@ -12,7 +12,6 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/attempt"
 	"github.com/holdfast-dev/holdfast/internal/output"
-	"github.com/holdfast-dev/holdfast/internal/redact"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -61,7 +60,7 @@ func (p performer) perform(f *firing, c *claim,
 	if f.unlocked {
 		defer p.locks.takeLate(ctx, f)()
 	}
-	f.log.Debug().Int64("token", int64(c.token)).Int("attempt", f.attempt).
+	f.debug().Int64("token", int64(c.token)).Int("attempt", f.attempt).
 		Dur("late", p.clock.now().Sub(f.ScheduledAt)).Msg("run started")
 
 	p.events.started(f, c)
@@ -115,22 +114,22 @@ func (p performer) newAttempt(f *firing) *storage.Attempt {
 		a.Output.Mask(f.entry.mask.Text)
 	}
 	// An abandoned handler may ask for its logger while the firing is at a later attempt.
-	log, mask, number := f.log, f.entry.mask, f.attempt
+	number := f.attempt
 	a.NewLog = func() zerolog.Logger {
-		return p.newLog(log, mask, a.Output).With().Int("attempt", number).Logger()
+		return p.newLog(f, a.Output).With().Int("attempt", number).Logger()
 	}
 	return a
 }
 
 // newLog returns a logger whose lines go to the replica's log and to the run's output.
-func (p performer) newLog(log zerolog.Logger, mask *redact.Mask, output io.Writer) zerolog.Logger {
+func (p performer) newLog(f *firing, output io.Writer) zerolog.Logger {
 	console := zerolog.ConsoleWriter{Out: output, NoColor: true, TimeFormat: time.TimeOnly,
 		FieldsExclude: []string{"job", "run", "scheduled_at", "replica", "trace_id"}}
 	var writers io.Writer = console
 	if p.logOutput != nil {
-		writers = zerolog.MultiLevelWriter(mask.Writer(p.logOutput), console)
+		writers = zerolog.MultiLevelWriter(f.entry.mask.Writer(p.logOutput), console)
 	}
-	return log.Output(writers)
+	return f.log.With().EmbedObject(f).Logger().Output(writers)
 }
 
 // releaseWhenLost releases the advisory locks as soon as the claim is lost. Other runs may be
@@ -150,7 +149,7 @@ func call(ctx context.Context, handler jobs.HandlerFunc, run *jobs.Run,
 	timeout time.Duration) (o outcome, leftBehind bool) {
 	if timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, timeout, timeoutCause(timeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, timeout, timeoutError{timeout})
 		defer cancel()
 	}
 	returned := make(chan error, 1)
@@ -191,9 +190,11 @@ func mayRetry(f *firing, o outcome, retries *retry.Series) (delay time.Duration,
 }
 
 func logEnd(f *firing, run *jobs.Run, o outcome, took time.Duration, again bool) {
-	event := f.log.Info()
-	if o.state != jobs.Succeeded {
-		event = f.log.Warn().AnErr("error", o.err)
+	var event *zerolog.Event
+	if o.state == jobs.Succeeded {
+		event = f.info()
+	} else {
+		event = f.warn().AnErr("error", o.err)
 	}
 	event.Str("state", string(o.state)).Str("reason", string(o.reason)).
 		Int64("token", int64(run.Token)).

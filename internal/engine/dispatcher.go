@@ -296,9 +296,7 @@ func (d *dispatcher) begin(p pending, session *liveSession) *firing {
 		run = uuid.Must(uuid.NewV7())
 		p.done = d.active.track(run)
 	}
-	log := d.log.With().Str("job", p.entry.Name).Stringer("run", run).
-		Time("scheduled_at", p.ScheduledAt).Logger()
-	return &firing{pending: p, run: run, session: session, log: log,
+	return &firing{pending: p, run: run, session: session, log: &d.log,
 		expected: d.executor.starts.calls.expect(),
 		worker:   worker{pool: d.workers, hold: p.hold, has: true}}
 }

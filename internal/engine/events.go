@@ -99,7 +99,7 @@ func (e *events) revoked(f *firing) {
 	if !f.written && f.adopted == uuid.Nil {
 		return
 	}
-	f.log.Warn().Msg("run ended by the store")
+	f.warn().Msg("run ended by the store")
 	if !e.bus.hasListeners() {
 		return
 	}
@@ -107,7 +107,7 @@ func (e *events) revoked(f *firing) {
 	defer cancel()
 	r, err := e.runs.Run(ctx, f.run)
 	if err != nil {
-		f.log.Warn().Err(err).Msg("read ended run failed, no event published")
+		f.warn().Err(err).Msg("read ended run failed, no event published")
 		return
 	}
 	event := e.of(f, jobs.EventFinished)

@@ -62,13 +62,13 @@ func (w finisher) write(f *firing, request storage.FinishRequest) bool {
 		held = errors.Is(err, storage.ErrRowHeld)
 		switch {
 		case err == nil && !done:
-			f.log.Warn().Int64("token", int64(request.Token)).
+			f.warn().Int64("token", int64(request.Token)).
 				Msg("run superseded, end not recorded")
 			return false
 		case err == nil:
 			return true
 		case ctx.Err() != nil:
-			f.log.Error().Err(err).Str("state", string(request.State)).
+			f.error().Err(err).Str("state", string(request.State)).
 				Msg("record end of run failed, a sweep records it as lost")
 			return false
 		case !errors.Is(err, storage.ErrUnavailable):
@@ -76,7 +76,7 @@ func (w finisher) write(f *firing, request storage.FinishRequest) bool {
 			// the saved state.
 			request.Detail, request.Error, request.Output, request.Result = "", "", "", nil
 			request.Attempt.Detail = ""
-			f.log.Error().Err(err).
+			f.error().Err(err).
 				Msg("end of run refused by the store, retrying without its texts")
 		}
 		sleep.For(ctx, startBackoff)

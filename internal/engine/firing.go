@@ -21,7 +21,7 @@ type firing struct {
 	run     uuid.UUID
 	session *liveSession
 	worker  worker
-	log     zerolog.Logger
+	log     *zerolog.Logger // of the replica: see MarshalZerologObject
 	// expected announces its first start, so that firings that are due together start in one batch.
 	expected *batch.Expected
 	spans    *runSpans     // nil if it is not traced
@@ -32,6 +32,20 @@ type firing struct {
 	unlocked bool          // it asked the store while another run of its job had advisory locks
 	woken    string        // the released resource for which it was woken, until its next try
 }
+
+// MarshalZerologObject adds the fields of each line about the firing. A firing that succeeds writes
+// one line only. So it has no logger of its own, whose fields would be formatted before.
+func (f *firing) MarshalZerologObject(e *zerolog.Event) {
+	e.Str("job", f.entry.Name).Stringer("run", f.run).Time("scheduled_at", f.ScheduledAt)
+	if f.spans != nil {
+		e.Str("trace_id", TraceID(f.run))
+	}
+}
+
+func (f *firing) debug() *zerolog.Event { return f.log.Debug().EmbedObject(f) }
+func (f *firing) info() *zerolog.Event  { return f.log.Info().EmbedObject(f) }
+func (f *firing) warn() *zerolog.Event  { return f.log.Warn().EmbedObject(f) }
+func (f *firing) error() *zerolog.Event { return f.log.Error().EmbedObject(f) }
 
 // executor executes the firings of a replica. It has one field for each step, and what decides
 // between the steps. It may be used concurrently.

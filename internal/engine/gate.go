@@ -32,8 +32,8 @@ func (p pending) gateName() string {
 // definition. A replica with an older definition may not start the firing, so it must not win the
 // same gate.
 func gateName(f storage.Firing, version int64) string {
-	name := make([]byte, 0, len(f.Job)+40)
-	name = append(append(name, f.Job...), '@')
-	name = append(strconv.AppendInt(name, f.ScheduledAt.UnixMicro(), 10), '@')
-	return string(strconv.AppendInt(name, version, 10))
+	var room [40]byte
+	suffix := strconv.AppendInt(append(room[:0], '@'), f.ScheduledAt.UnixMicro(), 10)
+	suffix = strconv.AppendInt(append(suffix, '@'), version, 10)
+	return f.Job + string(suffix)
 }

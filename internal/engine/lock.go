@@ -200,6 +200,6 @@ func release(f *firing, lock *locking.Lock) {
 		return
 	}
 	if err := lock.Release(context.WithoutCancel(f.session.Context())); err != nil {
-		f.log.Debug().Err(err).Msg("release advisory locks failed, they expire")
+		f.debug().Err(err).Msg("release advisory locks failed, they expire")
 	}
 }

@@ -73,7 +73,7 @@ func (n *notes) skip(f *firing, policy *waitPolicy, b *refusal, end jobs.Reason)
 	if !n.note(f, state, &ended, detail) {
 		return
 	}
-	event := f.log.Info().Str("state", string(state)).Str("reason", string(end))
+	event := f.info().Str("state", string(state)).Str("reason", string(end))
 	if b.blocker != nil {
 		event = event.Str("resource", b.blocker.Resource).Str("holder_job", b.blocker.Holder.Job).
 			Str("holder_replica", b.blocker.Holder.Replica).Str("holder_run", b.blocker.Holder.Run)
@@ -83,7 +83,7 @@ func (n *notes) skip(f *firing, policy *waitPolicy, b *refusal, end jobs.Reason)
 
 // fail records a start that the store refuses for good.
 func (n *notes) fail(f *firing, err error) {
-	f.log.Error().Err(err).Msg("start refused by the store")
+	f.error().Err(err).Msg("start refused by the store")
 	n.write(f, storage.Note{State: jobs.Failed, Detail: "the store refused the start",
 		Error: err.Error()})
 }
@@ -118,7 +118,7 @@ func (n *notes) write(f *firing, note storage.Note) bool {
 			return stands
 		}
 		if !errors.Is(err, storage.ErrUnavailable) || f.session.Context().Err() != nil {
-			f.log.Warn().Err(err).Str("state", string(note.State)).Msg("record firing failed")
+			f.warn().Err(err).Str("state", string(note.State)).Msg("record firing failed")
 			return false
 		}
 		sleep.For(f.session.Context(), startBackoff)

@@ -81,7 +81,13 @@ func committedBefore(err error) bool {
 	return errors.Is(err, storage.ErrCommitted)
 }
 
-func timeoutCause(after time.Duration) error {
-	return fmt.Errorf("%w: the attempt had not ended after %s", jobs.ErrTimeout,
-		durations.Short(after))
+// timeoutError is the cause with which the timeout of an attempt ends its context. Its text is made
+// when it is needed, because most attempts end before.
+type timeoutError struct{ after time.Duration }
+
+func (e timeoutError) Error() string {
+	return fmt.Sprintf("%s: the attempt had not ended after %s", jobs.ErrTimeout,
+		durations.Short(e.after))
 }
+
+func (e timeoutError) Unwrap() error { return jobs.ErrTimeout }

@@ -107,12 +107,17 @@ func (m *members) rank(hash uint64, most int) int {
 
 // hashFiring returns the hash of a firing. It is the same on all replicas.
 func hashFiring(job string, scheduledAt time.Time) uint64 {
-	const offset, prime = 14695981039346656037, 1099511628211 // of FNV-1a
+	return mix(hashText(job) ^ uint64(scheduledAt.UnixMicro()))
+}
+
+// hashText returns the hash of a text by FNV-1a.
+func hashText(text string) uint64 {
+	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)
-	for i := range len(job) {
-		h = (h ^ uint64(job[i])) * prime
+	for i := range len(text) {
+		h = (h ^ uint64(text[i])) * prime
 	}
-	return mix(h ^ uint64(scheduledAt.UnixMicro()))
+	return h
 }
 
 // mix is the finalizer of SplitMix64. Each bit of the result depends on all bits of x.

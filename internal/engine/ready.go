@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"encoding/json"
-	"hash/fnv"
 	"sync"
 	"time"
 
@@ -49,7 +48,7 @@ func (p pending) paced() bool { return p.late && p.attempt <= 1 }
 // replica, and then in an order that differs by replica, so that replicas do not all try the same
 // firing at the same time. It may be used concurrently.
 type ready struct {
-	replica    string
+	seed       uint64 // of this replica
 	mu         sync.Mutex
 	queue      []*pending        // a heap
 	adopted    int               // how many in the queue are adopted
@@ -62,15 +61,13 @@ type ready struct {
 
 // newReady returns the queue of a replica. late limits the workers that run late runs.
 func newReady(replica string, late int) *ready {
-	return &ready{replica: replica, late: newSlots(late), groups: map[string]*slots{},
+	return &ready{seed: hashText(replica), late: newSlots(late), groups: map[string]*slots{},
 		wake: make(chan struct{}, 1), idle: make(chan struct{}, 1)}
 }
 
 // push adds a firing.
 func (r *ready) push(p pending) {
-	h := fnv.New64a()
-	h.Write([]byte(r.replica + "\x00" + p.Job))
-	p.mixed = h.Sum64()
+	p.mixed = mix(r.seed ^ hashText(p.Job))
 	since := p.queued
 	if since.IsZero() {
 		since = p.ScheduledAt

@@ -46,7 +46,7 @@ type step struct {
 	err            error
 }
 
-// startSpans starts the spans of the firing, if it is traced, and adds the trace id to its log.
+// startSpans starts the spans of the firing, if it is traced.
 func startSpans(tracing Tracing, f *firing, clock *clusterClock) {
 	if tracing == nil || !tracing.Traces(f.run) {
 		return
@@ -56,7 +56,6 @@ func startSpans(tracing Tracing, f *firing, clock *clusterClock) {
 	f.spans = &runSpans{tracing: tracing, firing: f,
 		startedAt: now.Add(-max(0, clock.now().Sub(f.since))), since: now}
 	f.spans.step("queue", f.spans.startedAt, nil)
-	f.log = f.log.With().Str("trace_id", TraceID(f.run)).Logger()
 }
 
 // now returns the time if the run is traced.

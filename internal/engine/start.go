@@ -93,7 +93,7 @@ func (s starter) ask(stop context.Context, f *firing, apart bool) (storage.Start
 			stopped = time.Now()
 		}
 		if !stopped.IsZero() && time.Since(stopped) > s.ttl {
-			f.log.Warn().Err(err).Msg("start has an unknown outcome, giving up at shutdown")
+			f.warn().Err(err).Msg("start has an unknown outcome, giving up at shutdown")
 			return result, err
 		}
 		sleep.For(f.session.Context(), startBackoff)

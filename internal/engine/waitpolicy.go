@@ -15,15 +15,24 @@ type waitPolicy struct {
 	tries    retry.Series // for locks
 	turn     bool         // the last refusal made it wait for its turn
 	extended bool         // its tries are over, and the job's misfire policy extends the wait
-	// by cluster time: when the job's next scheduled time takes its place; zero: never
+	// by cluster time: when the job's next scheduled time takes its place; zero: never. It is
+	// computed at the first refusal, because most firings are not refused.
 	until   time.Time
+	limited bool      // until is set
 	planned time.Time // the next try; earlier questions do not count as tries
 	rested  time.Time // the end of its rest; see rest
 }
 
 // newWaitPolicy returns the state of a new wait: each attempt has its own tries and limit.
 func newWaitPolicy(f *firing, now time.Time) *waitPolicy {
-	return &waitPolicy{firing: f, tries: *f.entry.Wait.Start(now), until: f.deadline()}
+	return &waitPolicy{firing: f, tries: *f.entry.Wait.Start(now)}
+}
+
+// limit sets until, unless it is set.
+func (w *waitPolicy) limit() {
+	if !w.limited {
+		w.until, w.limited = w.firing.deadline(), true
+	}
 }
 
 // manual reports whether the firing was triggered by hand or added by a backfill. It waits until
@@ -106,6 +115,7 @@ func (w *waitPolicy) catchUp(b *refusal, cluster time.Time) {
 // at is the time of the last try, by this machine's clock, and now is the same by cluster time.
 func (w *waitPolicy) nextTry(b *refusal, at, now time.Time) (delay time.Duration, end jobs.Reason) {
 	f := w.firing
+	w.limit()
 	delay, more := w.tries.Next(at)
 	switch {
 	case b.final(f) != "":
@@ -121,6 +131,7 @@ func (w *waitPolicy) nextTry(b *refusal, at, now time.Time) (delay time.Duration
 		}
 	case w.turn: // its turn came, and now a lock blocks it
 		*w = *newWaitPolicy(f, at)
+		w.limit()
 		if !w.until.IsZero() {
 			w.until = f.entry.nextStart(now)
 		}
