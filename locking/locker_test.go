@@ -3,6 +3,7 @@ package locking_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -95,4 +96,20 @@ func resources(t *testing.T, names ...string) []locking.Resource {
 		list = append(list, resource)
 	}
 	return list
+}
+
+// TestContextAfterTheEndOfALock checks a context that is used for the first time when its lock has
+// ended.
+func TestContextAfterTheEndOfALock(t *testing.T) {
+	l := newLocker(t, memory.New(), locking.Options{})
+	lock, err := l.TryAcquire(t.Context(), locking.Owner{}, exclusive(t, "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if cause := context.Cause(lock.Context()); !errors.Is(cause, locking.ErrReleased) {
+		t.Errorf("the context ended with %v, want %v", cause, locking.ErrReleased)
+	}
 }
