@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -94,21 +95,29 @@ func fenceGroups(requests []locking.Request) []fenceGroup {
 const fewFences = 32
 
 // fencesToAdd returns the names in the requests whose fences a transaction adds if they are
-// missing. With few names these are all: a lock that fails is an error in the log of PostgreSQL,
-// and the fences of a job that starts rarely are missing each time. With many names there are none
-// unless the store has lately missed a fence: looking for each of them costs more than the rare
-// retry of a transaction that misses one (see sendAgain).
+// missing. These are the names that are not known to have a fence, if they are few: a lock that
+// fails is an error in the log of PostgreSQL, and the fences of a job that starts rarely are
+// missing each time. If many names are unknown, fencesToAdd returns none: looking for each of them
+// costs more than the rare retry of a transaction that misses one (see sendAgain). If the store has
+// lately missed a fence, fencesToAdd returns all names.
 func (s *Store) fencesToAdd(requests []locking.Request) []string {
-	if names := fenceNames(requests); len(names) <= fewFences || s.missedFence.lately() {
+	names := fenceNames(requests)
+	if s.missedFence.lately() {
 		return names
+	}
+	if unknown := s.fences.unknown(names, time.Now()); len(unknown) <= fewFences {
+		return unknown
 	}
 	return nil
 }
 
 // queueFences locks the session, and the fences of the requests in one sorted pass. Most batches
 // have three groups: the names of their jobs, the schemas of their tables, and the tables. These
-// need one statement.
-func queueFences(b *pgx.Batch, session uuid.UUID, requests []locking.Request) {
+// need one statement. It returns a function that makes the fences known, for a caller whose
+// transaction has committed.
+func (s *Store) queueFences(b *pgx.Batch, session uuid.UUID,
+	requests []locking.Request) (noteKnown func()) {
+	asked := time.Now()
 	groups := fenceGroups(requests)
 	next := func(share bool) []string {
 		if len(groups) == 0 || groups[0].share != share {
@@ -118,8 +127,21 @@ func queueFences(b *pgx.Batch, session uuid.UUID, requests []locking.Request) {
 		groups = groups[1:]
 		return names
 	}
+	old := map[string]bool{}
 	for first := true; first || len(groups) > 0; first = false {
-		b.Queue(lockFences, session, next(false), next(true), next(false))
+		b.Queue(lockFences, session, next(false), next(true), next(false)).
+			QueryRow(func(row pgx.Row) error {
+				var names []string
+				err := row.Scan(&names, nil)
+				for _, name := range names {
+					old[name] = true
+				}
+				return err
+			})
+	}
+	return func() {
+		s.fences.note(slices.DeleteFunc(fenceNames(requests),
+			func(name string) bool { return old[name] }), asked)
 	}
 }
 

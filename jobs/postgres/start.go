@@ -83,20 +83,22 @@ FROM judged j WHERE r.id = j.run AND r.id = ANY(ARRAY(SELECT run FROM judged
     WHERE paused IS NOT NULL AND reason <> 'paused')) AND r.state = 'waiting'`
 
 	// lockFences locks the session as holdSession does, and then three groups of fences, one after
-	// the other. It fails if a fence is missing.
+	// the other. It fails if a fence is missing. It returns the names of the fences that are not
+	// young.
 	lockFences = `
-SELECT 2147483647 + (cardinality($2::text[]) + cardinality($3::text[]) + cardinality($4::text[])
-    - count(fence))::int
+SELECT array_agg(fence) FILTER (WHERE added_at < clock_timestamp() - ` + youngFence + `),
+    2147483647 + (cardinality($2::text[]) + cardinality($3::text[]) + cardinality($4::text[])
+        - count(fence))::int
 FROM (
-    SELECT NULL::int AS fence FROM (` + holdSession + `) s
+    SELECT NULL AS fence, NULL::timestamptz AS added_at FROM (` + holdSession + `) s
   UNION ALL
-    SELECT 1 FROM (SELECT FROM holdfast.fences WHERE resource = ANY($2)
+    SELECT * FROM (SELECT resource, added_at FROM holdfast.fences WHERE resource = ANY($2)
         ORDER BY resource FOR NO KEY UPDATE) f
   UNION ALL
-    SELECT 1 FROM (SELECT FROM holdfast.fences WHERE resource = ANY($3)
+    SELECT * FROM (SELECT resource, added_at FROM holdfast.fences WHERE resource = ANY($3)
         ORDER BY resource FOR SHARE) f
   UNION ALL
-    SELECT 1 FROM (SELECT FROM holdfast.fences WHERE resource = ANY($4)
+    SELECT * FROM (SELECT resource, added_at FROM holdfast.fences WHERE resource = ANY($4)
         ORDER BY resource FOR NO KEY UPDATE) f) locked`
 
 	// admit decides, by the rule of conflicts, on runs of which no two want related resources. If
@@ -230,6 +232,7 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID,
 		}
 	}
 	fresh, others := splitNew(requests)
+	noteKnown := func() {}
 	start := func(insert string) error {
 		return s.sendAgain(ctx, func(b *pgx.Batch) {
 			wanted := slices.Concat(wantedBy(slices.Concat(fresh, others))...)
@@ -243,7 +246,7 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID,
 			if len(others) > 0 {
 				b.Queue(lockWaitingRuns, append([]any{session}, waitColumns(others)...)...)
 			}
-			queueFences(b, session, wanted)
+			noteKnown = s.queueFences(b, session, wanted)
 			if len(fresh) > 0 {
 				b.Queue(insert, append([]any{session}, newColumns(fresh)...)...).
 					Query(asked.readNew)
@@ -264,6 +267,7 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID,
 	if err != nil {
 		return nil, wrap("start", err)
 	}
+	noteKnown()
 	return results, nil
 }
 

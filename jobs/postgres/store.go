@@ -57,6 +57,7 @@ type Store struct {
 	disconnectedFor time.Duration
 	raced           event // see statementOfStart
 	missedFence     event // see fencesToAdd
+	fences          knownFences
 	triggers        *triggerBatcher
 }
 
@@ -288,6 +289,7 @@ func (s *Store) sendAgain(ctx context.Context, queue func(b *pgx.Batch)) error {
 	err := s.send(ctx, beginByHash, queue)
 	for codeOf(err) == fenceGone && ctx.Err() == nil {
 		s.missedFence.note()
+		s.fences.forget()
 		err = s.send(ctx, beginByHash, queue)
 	}
 	return err

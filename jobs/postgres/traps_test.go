@@ -342,34 +342,6 @@ func TestFinishWritesNoRunBeforeItHasAllClaims(t *testing.T) {
 	})
 }
 
-// A start of many runs does not look for each fence whether it exists. If one is missing, the start
-// begins again and adds it, and the next starts look first. A start of few runs always looks.
-func TestStartAddsTheFencesThatItMisses(t *testing.T) {
-	for size, batches := range map[int][]int{1: {1, 1}, fewFences: {2, 1}} {
-		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			s := newHarness(t)
-			session := s.session(s.a, "a")
-			counter := &turns{}
-			traced := openTraced(t, s.url, 1, counter)
-			for i, batches := range batches {
-				var requests []storage.StartRequest
-				var want []storage.StartOutcome
-				for n := range size {
-					requests = append(requests, request(t, fmt.Sprintf("job-%d-%d", i, n),
-						fmt.Sprintf("t_%d_%d", i, n)))
-					want = append(want, storage.StartGranted)
-				}
-				counter.batches = 0
-				s.expect(s.start(traced, session, requests...), want...)
-				if counter.batches != batches {
-					t.Errorf("start %d of new names: %d batches, want %d", i+1, counter.batches,
-						batches)
-				}
-			}
-		})
-	}
-}
-
 // A start with two schemas locks its fences in byte order, in two statements: it holds all fences
 // before the one for which it waits, and none after it.
 func TestStartLocksTheFencesOfSchemasInOrder(t *testing.T) {
