@@ -13,12 +13,10 @@ import (
 const (
 	pruneEvery = time.Minute
 	pruneBatch = 500 // runs; takes the store some milliseconds
-	pruneRest  = 4   // multiple of the time of a batch
-	pruneLeast = 20 * time.Millisecond
 )
 
-// retention deletes old history in small batches. One replica does it at a time, for at most a
-// fifth of the time, so that starts are not slowed down.
+// retention deletes old history in small batches. One replica does it at a time, usually for at
+// most a fifth of the time, so that starts are not slowed down (see prunePace).
 type retention struct {
 	store  pruner
 	keeper *keeper
@@ -56,6 +54,7 @@ func (r *retention) round(ctx context.Context, session *liveSession) {
 func (r *retention) prune(ctx context.Context, session *liveSession,
 	request storage.PruneRequest) (done bool) {
 	start, runs, batches := time.Now(), 0, 0
+	pace := newPrunePace()
 	for {
 		bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 		sent := time.Now()
@@ -70,7 +69,7 @@ func (r *retention) prune(ctx context.Context, session *liveSession,
 			done = err == nil && !pruned.Busy
 			break
 		}
-		sleep.For(ctx, max(pruneLeast, pruneRest*time.Since(sent)))
+		sleep.For(ctx, pace.pause(time.Since(sent), request.After))
 		if session.Context().Err() != nil || ctx.Err() != nil {
 			break
 		}
