@@ -13,6 +13,8 @@ import (
 const (
 	pruneEvery = time.Minute
 	pruneBatch = 500 // runs; takes the store some milliseconds
+	// A batch that begins at the oldest run may take at most a hundredth of the time.
+	pruneWhole = 100
 )
 
 // retention deletes old history in small batches. One replica does it at a time, usually for at
@@ -24,6 +26,12 @@ type retention struct {
 	// keepTriggered is keep for runs of triggers; 0: keep.
 	keepTriggered time.Duration
 	log           zerolog.Logger
+
+	// visited is the last run of a batch; nil: none. Until whole, rounds begin after it, and not at
+	// the oldest run. PostgreSQL reads the index entries of deleted runs before it until it vacuums
+	// the table, which may be after hundreds of millions of runs.
+	visited *storage.RunCursor
+	whole   time.Time
 }
 
 // run prunes until ctx ends.
@@ -44,6 +52,9 @@ func (r *retention) run(ctx context.Context) {
 // round prunes everything that is old by now. The next round repeats what failed.
 func (r *retention) round(ctx context.Context, session *liveSession) {
 	for _, request := range storage.PruneRequests(r.keep, r.keepTriggered, pruneBatch) {
+		if !request.Triggered && time.Now().Before(r.whole) {
+			request.After = r.visited
+		}
 		if !r.prune(ctx, session, request) {
 			return
 		}
@@ -60,6 +71,12 @@ func (r *retention) prune(ctx context.Context, session *liveSession,
 		sent := time.Now()
 		pruned, err := r.store.Prune(bounded, session.ID, request)
 		cancel()
+		if !request.Triggered && request.After == nil {
+			r.whole = sent.Add(pruneWhole * time.Since(sent))
+		}
+		if pruned.Next != nil {
+			r.visited = pruned.Next
+		}
 		if err != nil && ctx.Err() == nil {
 			r.log.Warn().Err(err).Msg("prune history failed, retrying in the next round")
 		}

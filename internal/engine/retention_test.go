@@ -121,6 +121,36 @@ func TestPruningPausesBetweenBatches(t *testing.T) {
 	})
 }
 
+// Rounds begin after the runs that earlier rounds have visited while it takes long to read from the
+// oldest run.
+func TestPruningRarelyReadsSlowlyFromTheOldestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		next := &storage.RunCursor{CreatedAt: time.Now(), ID: uuid.New()}
+		store := &pruning{Store: c.store, start: time.Now(),
+			answers: []func() (storage.Pruned, error){func() (storage.Pruned, error) {
+				time.Sleep(2 * time.Second)
+				return storage.Pruned{Runs: 1, Next: next}, nil
+			}}}
+		o := c.options("a", takes(0))
+		o.Store, o.KeepHistory = store, time.Hour
+		stop := c.start(o)
+		time.Sleep(6 * time.Minute)
+		stop()
+		// the first batch takes two seconds, and the pause eight
+		for i, want := range []struct {
+			at    time.Duration
+			after *storage.RunCursor
+		}{{60, nil}, {70, next}, {130, next}, {190, next}, {250, next}, {310, nil}} {
+			if i >= len(store.asked) || store.asked[i] != want.at*time.Second ||
+				store.after[i] != want.after {
+				t.Fatalf("asked at %v after %v, want %d s after %v as number %d", store.asked,
+					store.after, want.at, want.after, i)
+			}
+		}
+	})
+}
+
 func TestHistoryIsKeptForeverByDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
