@@ -92,8 +92,8 @@ func walWritten(b *testing.B, s *Store) (written int64) {
 // backendsOf returns the process IDs of the backends of the store.
 func backendsOf(b *testing.B, s *Store) []int {
 	b.Helper()
-	rows, err := s.pool.Query(b.Context(),
-		"SELECT pid FROM pg_stat_activity WHERE application_name = 'a'")
+	rows, err := s.pool.Query(b.Context(), "SELECT pid FROM pg_stat_activity "+
+		"WHERE application_name = current_setting('application_name')")
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -177,11 +177,16 @@ WITH gone AS (
 SELECT FROM gone`
 )
 
+// commitLate makes the transaction not wait for the disk. If the server crashes, at most the last
+// batches are pruned again.
+const commitLate = "SELECT set_config('synchronous_commit', 'off', true)"
+
 // Prune implements storage.Upkeep.
 func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 	r storage.PruneRequest) (storage.Pruned, error) {
 	var pruned storage.Pruned
 	err := s.pipeline(ctx, "take turn at pruning", func(b *pgx.Batch) {
+		b.Queue(commitLate)
 		b.Queue(takeTurn, "prune", session).Exec(func(tag pgconn.CommandTag) error {
 			pruned.Busy = tag.RowsAffected() == 0
 			return nil
@@ -192,6 +197,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 	}
 	if r.Triggered {
 		err = s.pipeline(ctx, "prune runs of triggers", func(b *pgx.Batch) {
+			b.Queue(commitLate)
 			b.Queue(pruneTriggered, r.Keep, r.Limit).QueryRow(func(row pgx.Row) error {
 				return row.Scan(&pruned.Runs)
 			})
@@ -205,6 +211,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 		}
 	}
 	err = s.pipeline(ctx, "prune history", func(b *pgx.Batch) {
+		b.Queue(commitLate)
 		queuePruneRuns(b, r, &pruned)
 		b.Queue(lockChain)
 		b.Queue(pruneAudit, r.Keep, r.Limit).Exec(counted(&pruned.Audited))
