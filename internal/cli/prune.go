@@ -32,8 +32,9 @@ func (c *commandLine) pruneCommand() *cobra.Command {
 		Long: `Delete runs, audit entries and ended pauses that are older than history.keep of the
 configuration, and runs of triggers that are older than history.keep_triggered.
 
-Replicas do the same each minute, for at most a fifth of the time. The command does not
-rest, so it deletes a long history faster, for example after history.keep was reduced.
+Replicas do the same each minute, usually for at most a fifth of the time. The command
+does not rest, so it deletes a long history faster, for example after history.keep was
+reduced.
 It waits while a replica prunes. You can interrupt it. With SQLite, only the process
 that runs the jobs prunes.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
