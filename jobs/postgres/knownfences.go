@@ -27,16 +27,18 @@ type knownFences struct {
 	// The hashes of the names that became known in this half of knownFor, and in the one before.
 	// Two names that share a hash cost one failed lock.
 	recent, older map[uint64]struct{}
-	since         time.Time // the beginning of this half
+	since         time.Time    // the beginning of this half
+	seed          maphash.Seed // of the hashes
 }
-
-var fenceSeed = maphash.MakeSeed()
 
 // note makes the names known.
 func (k *knownFences) note(names []string, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.turn(now)
+	if k.seed == (maphash.Seed{}) {
+		k.seed = maphash.MakeSeed()
+	}
 	for _, name := range names {
 		if len(k.recent) >= mostKnownFences {
 			k.older, k.recent, k.since = k.recent, nil, now
@@ -44,7 +46,7 @@ func (k *knownFences) note(names []string, now time.Time) {
 		if k.recent == nil {
 			k.recent = map[uint64]struct{}{}
 		}
-		k.recent[maphash.String(fenceSeed, name)] = struct{}{}
+		k.recent[maphash.String(k.seed, name)] = struct{}{}
 	}
 }
 
@@ -53,9 +55,12 @@ func (k *knownFences) unknown(names []string, now time.Time) []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.turn(now)
+	if len(k.recent)+len(k.older) == 0 {
+		return names
+	}
 	var unknown []string
 	for _, name := range names {
-		hash := maphash.String(fenceSeed, name)
+		hash := maphash.String(k.seed, name)
 		if _, known := k.recent[hash]; known {
 			continue
 		}
