@@ -26,13 +26,16 @@
 //     first one.
 //
 // Each fence has a floor: no claim on the resource has a smaller token. A start reads only grants
-// whose tokens are at least the floor. The floor rises once in a thousand tokens, so that the table
-// does not bloat. A sweep deletes a fence one hour after it was added, unless a transaction has
-// locked it. A start locks each fence that it needs. If a fence is missing, the lock fails, and the
-// start begins again and adds the fence. To prevent this, a start first adds the missing ones of
-// the fences that its replica does not know, unless these are many. A replica knows a fence for at
-// most 25 minutes after a start has found that it is younger than 30 minutes (knownfences.go). If a
-// fence was missing, the replica forgets all, and looks for each fence in the next seconds.
+// whose tokens are at least the floor. Tokens only grow, so a start of new firings may read the
+// floors when it locks the fences, before it reads the grants. The floor rises once in a thousand
+// tokens, so that the table does not bloat.
+//
+// A sweep deletes a fence one hour after it was added, unless a transaction has locked it. If a
+// fence is missing, a start cannot lock it. It then begins again and adds the fence. To prevent
+// this, a start first adds missing fences, but only those that its replica does not know, and only
+// if they are few. A replica knows a fence for at most 25 minutes after a start has found that it
+// is younger than 30 minutes (knownfences.go). If a fence was missing, the replica forgets all
+// fences, and its starts add missing ones for the next seconds, however many they are.
 //
 // # Starts
 //

@@ -24,6 +24,8 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"insertStarts", beginByHash, insertStarts},
 		{"lockWaitingRuns", beginByHash, lockWaitingRuns},
 		{"startNew", beginByHash, startNew}, {"startNewBeside", beginByHash, startNewBeside},
+		{"startPlain", beginByHash, startPlain},
+		{"startPlainBeside", beginByHash, startPlainBeside},
 		{"raiseOwnFloors", beginByHash, raiseOwnFloors}, {"admit", beginByHash, admit},
 		{"startOutcomes", beginByHash, startOutcomes},
 		{"recordNew", beginByHash, recordNew},

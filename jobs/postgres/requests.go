@@ -132,7 +132,7 @@ func (s *Store) queueFences(b *pgx.Batch, session uuid.UUID,
 		b.Queue(lockFences, session, next(false), next(true), next(false)).
 			QueryRow(func(row pgx.Row) error {
 				var names []string
-				err := row.Scan(&names, nil)
+				err := row.Scan(&names, nil, nil)
 				for _, name := range names {
 					old[name] = true
 				}

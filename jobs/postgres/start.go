@@ -84,22 +84,30 @@ FROM judged j WHERE r.id = j.run AND r.id = ANY(ARRAY(SELECT run FROM judged
 
 	// lockFences locks the session as holdSession does, and then three groups of fences, one after
 	// the other. It fails if a fence is missing. It returns the names of the fences that are not
-	// young.
+	// young. It appends the floors, in the order of the locks, to those of earlier statements of
+	// the transaction.
 	lockFences = `
 SELECT array_agg(fence) FILTER (WHERE added_at < clock_timestamp() - ` + youngFence + `),
     2147483647 + (cardinality($2::text[]) + cardinality($3::text[]) + cardinality($4::text[])
-        - count(fence))::int
+        - count(fence))::int,
+    set_config('holdfast.floors', (coalesce(` + fenceFloors + `, '{}')
+        || array_agg(floor) FILTER (WHERE fence IS NOT NULL))::text, true)
 FROM (
-    SELECT NULL AS fence, NULL::timestamptz AS added_at FROM (` + holdSession + `) s
+    SELECT NULL AS fence, NULL::timestamptz AS added_at, NULL::bigint AS floor
+        FROM (` + holdSession + `) s
   UNION ALL
-    SELECT * FROM (SELECT resource, added_at FROM holdfast.fences WHERE resource = ANY($2)
+    SELECT * FROM (SELECT resource, added_at, floor FROM holdfast.fences WHERE resource = ANY($2)
         ORDER BY resource FOR NO KEY UPDATE) f
   UNION ALL
-    SELECT * FROM (SELECT resource, added_at FROM holdfast.fences WHERE resource = ANY($3)
+    SELECT * FROM (SELECT resource, added_at, floor FROM holdfast.fences WHERE resource = ANY($3)
         ORDER BY resource FOR SHARE) f
   UNION ALL
-    SELECT * FROM (SELECT resource, added_at FROM holdfast.fences WHERE resource = ANY($4)
+    SELECT * FROM (SELECT resource, added_at, floor FROM holdfast.fences WHERE resource = ANY($4)
         ORDER BY resource FOR NO KEY UPDATE) f) locked`
+
+	// fenceFloors are the floors of the fences that lockFences has locked in this transaction;
+	// NULL: none.
+	fenceFloors = `nullif(current_setting('holdfast.floors', true), '')::bigint[]`
 
 	// admit decides, by the rule of conflicts, on runs of which no two want related resources. If
 	// the session has expired since insertRuns, the inserted runs are left for other replicas to
@@ -233,7 +241,7 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID,
 	}
 	fresh, others := splitNew(requests)
 	noteKnown := func() {}
-	start := func(insert string) error {
+	start := func(beside bool) error {
 		return s.sendAgain(ctx, func(b *pgx.Batch) {
 			wanted := slices.Concat(wantedBy(slices.Concat(fresh, others))...)
 			add := s.fencesToAdd(wanted)
@@ -248,8 +256,7 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID,
 			}
 			noteKnown = s.queueFences(b, session, wanted)
 			if len(fresh) > 0 {
-				b.Queue(insert, append([]any{session}, newColumns(fresh)...)...).
-					Query(asked.readNew)
+				queueNew(b, session, fresh, wanted, beside, asked.readNew)
 				queueRaise(b, fresh)
 			}
 			if len(others) > 0 {
@@ -259,10 +266,10 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID,
 			}
 		})
 	}
-	err := start(s.statementOfStart())
+	err := start(s.startsBeside())
 	if codeOf(err) == uniqueViolation {
 		s.raced.note()
-		err = start(startNewBeside)
+		err = start(true)
 	}
 	if err != nil {
 		return nil, wrap("start", err)

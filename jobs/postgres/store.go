@@ -55,7 +55,7 @@ type Store struct {
 	pinnedAfter   time.Duration // see pinnedAfter
 	// see disconnectedFor
 	disconnectedFor time.Duration
-	raced           event // see statementOfStart
+	raced           event // see startsBeside
 	missedFence     event // see fencesToAdd
 	fences          knownFences
 	triggers        *triggerBatcher

@@ -89,16 +89,16 @@ func TestReplicasInsertTheSameFiringsInOneOrder(t *testing.T) {
 func TestRaceForOneFiringOfABatch(t *testing.T) {
 	s := newHarness(t)
 	one, two := s.session(s.a, "a"), s.session(s.b, "b")
-	for _, statement := range []string{startNew, startNewBeside} {
-		if s.b.statementOfStart() != statement {
+	for _, beside := range []bool{false, true} {
+		if s.b.startsBeside() != beside {
 			t.Fatal("the statement of a start does not depend on races")
 		}
-		firing := request(t, fmt.Sprintf("contended %d", len(statement)))
+		firing := request(t, fmt.Sprintf("contended %v", beside))
 		resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
 		first := s.start(s.a, one, firing)
 		awaitWaiting(s, "a", first) // granted, not committed
 		firing.Run = uuid.New()
-		second := s.start(s.b, two, firing, request(t, fmt.Sprintf("other %d", len(statement))))
+		second := s.start(s.b, two, firing, request(t, fmt.Sprintf("other %v", beside)))
 		awaitWaiting(s, "b", second) // at the key of the firing
 		resume()
 		s.expect(first, storage.StartGranted)
