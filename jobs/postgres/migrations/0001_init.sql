@@ -99,8 +99,10 @@ CREATE TABLE holdfast.session_jobs (
 CREATE INDEX session_jobs_job ON holdfast.session_jobs (job, version, session);
 
 -- Runs: the history. Until a run has succeeded, each of its updates is heap-only: no index, and no
--- condition of an index, uses a column that such an update changes. unsuccessful_state is the state
--- of a run that ended without success, and cause is the reason. PostgreSQL parses generated columns
+-- condition of an index, uses a column that such an update changes, and a page keeps space for an
+-- update of each of its rows. A batch of ends can update all of them before PostgreSQL may reuse
+-- the space of their old versions. unsuccessful_state is the state of a run that ended without
+-- success, and cause is the reason. PostgreSQL parses generated columns
 -- and the conditions of triggers in each statement that writes a run, so those here are short, with
 -- each list as one constant.
 CREATE TABLE holdfast.runs (
@@ -136,7 +138,7 @@ CREATE TABLE holdfast.runs (
     waited      jsonb, -- the last blocker of the current or last attempt; NULL: none
     key_actor   text COLLATE "C" NOT NULL DEFAULT '', -- the actor who chose the key
     backfill    uuid -- the backfill that added it
-) WITH (fillfactor = 70);
+) WITH (fillfactor = 45);
 CREATE UNIQUE INDEX runs_scheduled ON holdfast.runs (job, scheduled_at, recovery) WHERE key = '';
 CREATE INDEX runs_key ON holdfast.runs (job, key, recovery) WHERE key <> '';
 -- A triggered run that was skipped leaves its key free.
