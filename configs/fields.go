@@ -3,7 +3,6 @@ package configs
 import (
 	"reflect"
 	"strings"
-	"sync"
 	"unicode"
 )
 
@@ -24,26 +23,48 @@ type fields struct {
 	keys []string
 }
 
-// knownFields has the fields of structs by reflect.Type. To read them from a type takes longer than
-// to decode a value of it.
-var knownFields sync.Map
+// schemaFields has the fields of each struct of a configuration. It never changes. Reading the
+// fields of a type takes longer than decoding a value of it.
+var schemaFields = schemaOf(reflect.TypeFor[Config](), reflect.TypeFor[scheduleKeys]())
+
+// schemaOf returns the fields of the structs and of all structs within them.
+func schemaOf(structs ...reflect.Type) map[reflect.Type]*fields {
+	known := make(map[reflect.Type]*fields)
+	for len(structs) > 0 {
+		t := structs[0]
+		structs = structs[1:]
+		if known[t] != nil {
+			continue
+		}
+		known[t] = readFields(t)
+		for _, f := range known[t].list {
+			inner := t.Field(f.index).Type
+			for inner.Kind() == reflect.Slice || inner.Kind() == reflect.Map ||
+				inner.Kind() == reflect.Pointer {
+				inner = inner.Elem()
+			}
+			if inner.Kind() == reflect.Struct {
+				structs = append(structs, inner)
+			}
+		}
+	}
+	return known
+}
 
 // fieldsOf returns the fields of a struct that are keys. A key is the yaml tag, or the field's name
 // in lower case with underscores. The tag "-" excludes a field.
 func fieldsOf(t reflect.Type) *fields {
-	if known, ok := knownFields.Load(t); ok {
-		return known.(*fields)
+	if known, ok := schemaFields[t]; ok {
+		return known
 	}
-	read := &fields{list: readFields(t)}
-	for _, f := range read.list {
-		read.keys = append(read.keys, f.key)
-	}
-	knownFields.Store(t, read)
-	return read
+	return readFields(t)
 }
 
-func readFields(t reflect.Type) []field {
-	var fields []field
+func readFields(t reflect.Type) *fields {
+	read := &fields{}
+	add := func(f field) {
+		read.list, read.keys = append(read.list, f), append(read.keys, f.key)
+	}
 	for i := range t.NumField() {
 		f := t.Field(i)
 		key := f.Tag.Get("yaml")
@@ -53,12 +74,12 @@ func readFields(t reflect.Type) []field {
 		if key == "" {
 			key = underscored(f.Name)
 		}
-		fields = append(fields, field{key: key, index: i, rules: f.Tag})
+		add(field{key: key, index: i, rules: f.Tag})
 		if f.Type == secretType {
-			fields = append(fields, field{key: key + "_file", file: true, index: i, rules: f.Tag})
+			add(field{key: key + "_file", file: true, index: i, rules: f.Tag})
 		}
 	}
-	return fields
+	return read
 }
 
 func underscored(name string) string {

@@ -11,7 +11,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -116,28 +115,33 @@ func plainJSONError(err error) string {
 	return text
 }
 
-// knownParamNames has the results of paramNames by type. Many handlers may have params of one type.
-var knownParamNames sync.Map
-
 // paramNames returns the keys of a struct in their exact case, because encoding/json ignores case.
-// It returns nil if the type is not a struct. The caller must not change the result.
+// It returns nil if the type is not a struct.
 func paramNames(t reflect.Type) []string {
 	if t.Kind() != reflect.Struct {
 		return nil
 	}
-	if known, ok := knownParamNames.Load(t); ok {
-		return known.([]string)
-	}
-	names := []string{}
-	for _, field := range reflect.VisibleFields(t) {
+	names := make([]string, 0, t.NumField())
+	for _, field := range visibleFields(t) {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if !field.IsExported() || field.Anonymous && name == "" || name == "-" {
 			continue
 		}
 		names = append(names, cmp.Or(name, field.Name))
 	}
-	knownParamNames.Store(t, names)
 	return names
+}
+
+// visibleFields is reflect.VisibleFields, and faster if the struct embeds no other. A program may
+// have a handler for each of many jobs.
+func visibleFields(t reflect.Type) []reflect.StructField {
+	fields := make([]reflect.StructField, t.NumField())
+	for i := range fields {
+		if fields[i] = t.Field(i); fields[i].Anonymous {
+			return reflect.VisibleFields(t)
+		}
+	}
+	return fields
 }
 
 // Duration is a time.Duration for params: written as "90s", "1h30m".
