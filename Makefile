@@ -17,6 +17,11 @@ BUILDFLAGS := -race -ldflags='-s -w' -gcflags='all=-dwarf=false -d=checkptr=0' \
 	-gcflags='modernc.org/...=-race=false -dwarf=false -d=checkptr=0'
 # Many tests wait for servers, not for the processor: three packages run at a time.
 TESTFLAGS := -p 3 -shuffle=on -vet=off $(BUILDFLAGS)
+# Most tests of the page render HTML or drive a browser, and take twice the processor time with the
+# race detector. So `make test` runs all of them without it, and with it only those that
+# admin/main_test.go names. A soak runs all of them with it.
+PAGES = $(if $(filter ./... ./admin ./admin/...,$(PACKAGES)),./admin)
+PAGEFLAGS := -parallel 4 -shuffle=on -vet=off -ldflags='-s -w'
 # The compiler takes a seventh less time when its garbage is collected less often.
 # A program with the race detector sleeps for a second before it exits, unless told otherwise.
 TESTENV := GOGC=400 GORACE=atexit_sleep_ms=20 GO='$(GO)'
@@ -25,7 +30,7 @@ TESTENV := GOGC=400 GORACE=atexit_sleep_ms=20 GO='$(GO)'
 # of openapi.json and of the dashboard.
 TOOL := $(GO) tool -modfile=tools/go.mod
 NESTED := internal/test/openapitest internal/test/dashboardtest
-TESTNESTED := for m in $(NESTED); do $(GO) -C $$m vet ./... && $(GO) -C $$m test ./... || exit; done
+TESTNESTED := for m in $(NESTED); do $(GO) -C $$m test -vet=off ./... || exit; done
 
 .DEFAULT_GOAL := help
 .PHONY: help run demo build clean test soak test-under-load short helm lint fuzz tools testrun \
@@ -52,8 +57,9 @@ clean: ## remove what was built
 
 ##@ Check
 
-test: tools testrun ## all tests with real servers and the race detector, in random order
+test: tools testrun ## all tests with real servers, and with the race detector except most pages
 	@$(TESTNESTED)
+	$(if $(PAGES),$(TESTENV) $(TESTRUN) -- $(PAGEFLAGS) -timeout 10m $(PAGES))
 	$(TESTENV) exec $(TESTRUN) -- $(TESTFLAGS) -timeout 10m $(PACKAGES)
 
 # Beside other tests, pages show that the database is slow.
@@ -68,6 +74,8 @@ soak: tools testrun ## the same tests for longer, and the long proofs; 40 minute
 		$(PACKAGES)
 
 test-under-load: tools testrun ## make test RUNS times (5) with one busy loop per processor
+	$(if $(PAGES),$(TESTENV) $(TESTRUN) -runs $(RUNS) -busy $$(nproc) -- \
+		$(PAGEFLAGS) -timeout 20m $(PAGES))
 	$(TESTENV) exec $(TESTRUN) -runs $(RUNS) -busy $$(nproc) -- \
 		$(TESTFLAGS) -timeout 20m $(PACKAGES)
 
@@ -80,6 +88,7 @@ helm: ## lint and render the Helm chart; the first time takes minutes
 
 lint: ## vet, staticcheck, gofmt, lines of 100 columns, go mod tidy, govulncheck
 	$(GO) vet ./...
+	@for m in $(NESTED); do $(GO) -C $$m vet ./... || exit; done
 	$(TOOL) staticcheck ./...
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	@.ci/columns

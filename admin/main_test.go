@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/internal/test/browsertest"
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
+	"github.com/holdfast-dev/holdfast/internal/test/soak"
 )
 
 // These are shared by the tests of this package.
@@ -18,7 +20,28 @@ var (
 	parsed   = sync.OnceValues(pages.NewTemplates)
 )
 
+// raced matches the tests of concurrent requests, streams of events, sign-ins and actions, and of
+// every route.
+const raced = `^Test.*(Client|Event|Once$|Request|Serving|SignIn|Stream|Stop|Outage|Shutdown|` +
+	`RoutesByRole|ActionsAre)`
+
+// selectRaced selects the tests in raced if this binary has the race detector and neither a soak
+// nor -run asks for others. `make test` also runs all tests, without the race detector.
+func selectRaced() error {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.run" })
+	if !raceEnabled || given || soak.Running() {
+		return nil
+	}
+	return flag.Set("test.run", raced)
+}
+
 func TestMain(m *testing.M) {
+	if err := selectRaced(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	code := servertest.Main(m, func(pg *servertest.Postgres) { database = pg })
 	if err := chromium.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
