@@ -22,10 +22,10 @@ WITH added AS (
 )
 INSERT INTO holdfast.outputs SELECT id, 'a line of output' FROM added WHERE $2`
 
-// BenchmarkInsertAndPrune adds 10,000 ended runs a second until there are 100,000. Meanwhile another
-// backend deletes them a second after their end. If the machine is too slow, the first backend adds
-// fewer runs a second. The metrics are the rates of both, and the processor time of both backends
-// for each run.
+// BenchmarkInsertAndPrune adds 10,000 ended runs a second until there are 100,000. Meanwhile
+// another backend deletes them a second after their end. If the machine is too slow, the first
+// backend adds fewer runs a second. The metrics are the rates of both, and the processor time of
+// both backends for each run.
 func BenchmarkInsertAndPrune(b *testing.B) {
 	for name, outputs := range map[string]bool{"runs": false, "runs-with-outputs": true} {
 		b.Run(name, func(b *testing.B) { benchmarkInsertAndPrune(b, outputs) })
