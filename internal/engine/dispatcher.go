@@ -266,21 +266,9 @@ func (d *dispatcher) dispatch(ctx context.Context, session *liveSession) bool {
 			continue
 		}
 		f := d.begin(p, session)
-		d.firings.Go(func() {
-			growStack(0)
-			d.executor.execute(ctx, f)
-		})
+		d.firings.Go(func() { d.executor.execute(ctx, f) })
 		return true
 	}
-}
-
-// growStack grows the stack of a new goroutine to 8 KiB, which a firing needs for its requests.
-// Otherwise the stack would grow twice while it is deep, which costs several times as much.
-//
-//go:noinline
-func growStack(i int) byte {
-	var room [6 << 10]byte
-	return room[i]
 }
 
 // leaves reports whether a queued firing must not begin: its job was removed, changed or suspended,
