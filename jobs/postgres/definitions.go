@@ -138,8 +138,11 @@ CROSS JOIN LATERAL (
 	// Neither revives.
 	unsettled = `SELECT id FROM holdfast.sessions s
 		WHERE (s.ended_at IS NOT NULL OR s.sweep IS NOT NULL) AND ` + hasJobs
-	hasJobs = `(SELECT true FROM holdfast.session_jobs c WHERE c.session = s.id
-		LIMIT 1) IS TRUE`
+	// hasJobs looks for the first job of this or a later session. With an equation the planner
+	// scans all rows, because it expects that one of the first has the session. An ended session
+	// has none.
+	hasJobs = `((SELECT c.session FROM holdfast.session_jobs c WHERE c.session >= s.id
+		ORDER BY c.session, c.job LIMIT 1) = s.id) IS TRUE`
 
 	settleSession = `
 WITH gone AS (

@@ -138,21 +138,29 @@ INSERT INTO holdfast.fences SELECT 'path:' || n FROM generate_series(1, 30000) n
 
 // There are few sessions, but each has one row for every job.
 func TestSweepsLookUpTheJobsOfASession(t *testing.T) {
-	s := newHarness(t)
-	s.exec(`
+	for name, sessions := range map[string]string{
+		"few jobs of many sessions": "SELECT gen_random_uuid(), 'job ' || n, 1 " +
+			"FROM generate_series(1, 1000) n",
+		"many jobs of few sessions": "SELECT id, 'job ' || n, 1 FROM (SELECT id " +
+			"FROM holdfast.sessions LIMIT 3) s, generate_series(1, 10000) n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newHarness(t)
+			s.exec(`
 INSERT INTO holdfast.sessions SELECT gen_random_uuid(), 'a', 'test', '10s', t, t, t, t
     FROM generate_series(1, 1000), clock_timestamp() t;
-INSERT INTO holdfast.session_jobs SELECT gen_random_uuid(), 'job ' || n, 1
-    FROM generate_series(1, 1000) n`)
-	s.exec("VACUUM ANALYZE")
-	for name, sql := range map[string]string{"unsettled": unsettled,
-		"forgetSessions": forgetSessions} {
-		plan := s.plan(beginPipeline, sql)
-		_, look, _ := strings.Cut(plan, "on session_jobs c")
-		if _, look, _ = strings.Cut(look, "\n"); !strings.HasPrefix(strings.TrimSpace(look),
-			"Index Cond: (session = s.id)") {
-			t.Errorf("%s does not look up each session's:\n%s", name, plan)
-		}
+INSERT INTO holdfast.session_jobs ` + sessions)
+			s.exec("VACUUM ANALYZE")
+			for name, sql := range map[string]string{"unsettled": unsettled,
+				"forgetSessions": forgetSessions} {
+				plan := s.plan(beginPipeline, sql)
+				_, look, _ := strings.Cut(plan, "using session_jobs_pkey on session_jobs c")
+				if _, look, _ = strings.Cut(look, "\n"); !strings.HasPrefix(
+					strings.TrimSpace(look), "Index Cond: (session >= s.id)") {
+					t.Errorf("%s does not look up each session's:\n%s", name, plan)
+				}
+			}
+		})
 	}
 }
 
