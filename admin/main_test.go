@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/internal/test/browsertest"
+	"github.com/holdfast-dev/holdfast/internal/test/race"
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 )
@@ -31,7 +32,7 @@ func selectRaced() error {
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.run" })
-	if !raceEnabled || given || soak.Running() {
+	if !race.Enabled || given || soak.Running() {
 		return nil
 	}
 	return flag.Set("test.run", raced)

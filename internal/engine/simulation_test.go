@@ -15,6 +15,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/test/race"
 	"github.com/holdfast-dev/holdfast/internal/test/simstore"
 	"github.com/holdfast-dev/holdfast/internal/test/simulation"
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
@@ -75,7 +76,7 @@ func TestSimulatedYear(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
 	long := 365 * day
-	if raceDetector {
+	if race.Enabled {
 		long = 150 * day
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // saves a quarter of the time

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/cli"
+	"github.com/holdfast-dev/holdfast/internal/test/race"
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
 
@@ -73,7 +74,7 @@ var raceFlags = []string{
 var stock = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(buildDir, "scheduler")
 	args := []string{"build", "-o", path}
-	if raceEnabled {
+	if race.Enabled {
 		args = append(args, raceFlags...)
 	}
 	cmd := exec.Command("go", append(args, "github.com/holdfast-dev/holdfast/cmd/scheduler")...)

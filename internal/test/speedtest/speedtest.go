@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-dev/holdfast/internal/test/race"
 )
 
 // Within10ms fails the test unless do takes less than ten milliseconds in the fastest of some
@@ -17,13 +19,22 @@ func Within10ms(t testing.TB, name string, do func()) {
 	Within(t, name, 10*time.Millisecond, do)
 }
 
+// slowdown returns the factor by which the race detector slows tests down.
+func slowdown() time.Duration {
+	if race.Enabled {
+		return 20
+	}
+	return 1
+}
+
 // Within fails the test unless do takes less than limit in the fastest of some tries. A try also
 // passes if its thread uses less than limit of processor time. So other programs and the garbage
 // collector in the background do not count. do uses one goroutine.
 func Within(t testing.TB, name string, limit time.Duration, do func()) {
 	t.Helper()
-	if took := fastest(t, limit*slowdown, do); took >= limit*slowdown {
-		t.Errorf("%s: %s, want under %s", name, took, limit*slowdown)
+	limit *= slowdown()
+	if took := fastest(t, limit, do); took >= limit {
+		t.Errorf("%s: %s, want under %s", name, took, limit)
 	}
 }
 
@@ -31,12 +42,13 @@ func Within(t testing.TB, name string, limit time.Duration, do func()) {
 // that moment. On a busy machine both take longer than usual.
 func WithinOrLike(t testing.TB, name string, limit time.Duration, ordinary, do func()) {
 	t.Helper()
-	took := fastest(t, limit*slowdown, do)
-	if took < limit*slowdown {
+	limit *= slowdown()
+	took := fastest(t, limit, do)
+	if took < limit {
 		return
 	}
 	if usual := fastest(t, 0, ordinary); took >= 3*usual {
-		t.Errorf("%s: %s, want under %s or three times %s", name, took, limit*slowdown, usual)
+		t.Errorf("%s: %s, want under %s or three times %s", name, took, limit, usual)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/test/race"
 )
 
 // If asProgram is set, the test binary runs as testrun.
@@ -63,7 +65,7 @@ func startTrial(t *testing.T, test string, more ...string) *trial {
 	r := &trial{t: t, temp: temp, ready: filepath.Join(t.TempDir(), "ready"),
 		ended: make(chan error, 1)}
 	args := append(more, "--", "-vet=off", "-run", "^"+test+"$")
-	if raceEnabled { // with the Makefile's flags: the packages are compiled already
+	if race.Enabled { // with the Makefile's flags: the packages are compiled already
 		args = append(args, "-race", "-ldflags=-s -w", "-gcflags=all=-dwarf=false -d=checkptr=0",
 			"-gcflags=modernc.org/...=-race=false -dwarf=false -d=checkptr=0")
 	}
