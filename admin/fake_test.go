@@ -332,16 +332,19 @@ func (h *history) Resources(context.Context) ([]locking.Resource, error) {
 	}), h.err
 }
 
-func (h *history) Outcomes(_ context.Context, names []string,
+func (h *history) Outcomes(_ context.Context, of []storage.OutcomesOf,
 	n int) (map[string][]storage.Outcome, error) {
 	found := make(map[string][]storage.Outcome)
 	for i := range h.runs {
-		if r := &h.runs[i]; slices.Contains(names, r.Job) && r.Backfill == uuid.Nil &&
-			len(found[r.Job]) < n {
+		r := &h.runs[i]
+		selected := slices.ContainsFunc(of, func(o storage.OutcomesOf) bool {
+			return o.Job == r.Job && r.CreatedAt.After(o.After)
+		})
+		if selected && r.Backfill == uuid.Nil && len(found[r.Job]) < n {
 			found[r.Job] = append(found[r.Job], storage.Outcome{
 				Run: r.ID, ScheduledAt: r.ScheduledAt, State: r.State, Reason: r.Reason,
 				StartedAt: r.StartedAt, FinishedAt: r.FinishedAt,
-				RetryWaits: r.RetryWaits,
+				RetryWaits: r.RetryWaits, CreatedAt: r.CreatedAt,
 			})
 		}
 	}

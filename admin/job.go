@@ -299,9 +299,9 @@ func (r *jobLister) completeJobs(ctx context.Context, now time.Time,
 	for i, v := range views {
 		names[i] = v.Name
 	}
-	outcomes, err := r.Store.Outcomes(ctx, names, charts.StripOutcomes)
+	outcomes, err := r.LastOutcomes(ctx, now, names, charts.StripOutcomes)
 	if err != nil {
-		return nil, fmt.Errorf("outcomes: %w", err)
+		return nil, err
 	}
 	list := make([]Job, 0, len(views))
 	for _, v := range views {

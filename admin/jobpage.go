@@ -122,7 +122,7 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 	if err != nil {
 		return d, fmt.Errorf("job %q: %w", words.Cut(name, 200), err)
 	}
-	outcomes, err := r.Store.Outcomes(ctx, []string{name}, calendarRuns)
+	outcomes, err := r.Store.Outcomes(ctx, []storage.OutcomesOf{{Job: name}}, calendarRuns)
 	if err != nil {
 		return d, fmt.Errorf("outcomes: %w", err)
 	}

@@ -37,10 +37,10 @@ func (h *remembering) ListJobs(ctx context.Context, f storage.JobFilter) ([]stor
 	})
 }
 
-func (h *remembering) Outcomes(ctx context.Context, names []string,
+func (h *remembering) Outcomes(ctx context.Context, of []storage.OutcomesOf,
 	n int) (map[string][]storage.Outcome, error) {
-	return remembered(h, fmt.Sprint("outcomes ", n, names),
-		func() (map[string][]storage.Outcome, error) { return h.history.Outcomes(ctx, names, n) })
+	return remembered(h, fmt.Sprint("outcomes ", n, of),
+		func() (map[string][]storage.Outcome, error) { return h.history.Outcomes(ctx, of, n) })
 }
 
 func (h *remembering) Runs(ctx context.Context, f storage.RunFilter) ([]storage.Record, error) {

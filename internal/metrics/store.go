@@ -296,10 +296,10 @@ func (s *store) Resources(ctx context.Context) (_ []locking.Resource, err error)
 	return s.inner.Resources(ctx)
 }
 
-func (s *store) Outcomes(ctx context.Context, names []string, n int) (
+func (s *store) Outcomes(ctx context.Context, of []storage.OutcomesOf, n int) (
 	_ map[string][]storage.Outcome, err error) {
 	defer s.timed("outcomes", time.Now(), &err)
-	return s.inner.Outcomes(ctx, names, n)
+	return s.inner.Outcomes(ctx, of, n)
 }
 
 func (s *store) EndCounts(ctx context.Context, since time.Time) (_ []storage.EndCount, err error) {

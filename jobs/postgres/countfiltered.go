@@ -50,10 +50,10 @@ func (s *Store) CountFiltered(ctx context.Context, f storage.RunFilter,
 		c.OnlyUnsuccessful()
 		return c, nil
 	}
-	query, args = countAll(f, names, most)
+	query, bound, args = countAll(f, names, most)
 	err = s.views.QueryRow(ctx, query,
 		append([]any{pgx.QueryExecModeCacheDescribe}, args...)...).Scan(&c.Runs, &examined)
-	c.More, c.Runs = examined > most, min(c.Runs, most)
+	c.More, c.Runs = examined > bound, min(c.Runs, bound)
 	return c, wrap(what, err)
 }
 
@@ -157,9 +157,14 @@ func countUnsuccessful(f storage.RunFilter, names []string,
 		strings.Join(parts, ") UNION ALL (") + ")) a GROUP BY state", bound, q.args
 }
 
+// examinedRows bounds the runs of which countAll reads more than an entry of an index.
+const examinedRows = 4_000
+
 // countAll returns the query of the number of runs in all states, and of those that it reads: at
-// most one more than most.
-func countAll(f storage.RunFilter, names []string, most int) (query string, args []any) {
+// most one more than the bound.
+func countAll(f storage.RunFilter, names []string,
+	most int) (query string, bound int, args []any) {
+	bound = most
 	var q *countedRuns
 	if f.Replica != "" && f.Backfill == uuid.Nil && f.Job == "" && names == nil {
 		q = newAllCounted()
@@ -168,6 +173,9 @@ func countAll(f storage.RunFilter, names []string, most int) (query string, args
 	} else if q = newCountedRuns(f, names); f.Replica != "" {
 		q.rest = append(q.rest, "r.replica = "+q.arg(f.Replica))
 	}
+	if len(q.rest) > 0 {
+		bound = min(most, examinedRows)
+	}
 	return "SELECT count(*) FILTER (WHERE matches), count(*) FROM (" +
-		q.examined("''", "", most+1) + ") a", q.args
+		q.examined("''", "", bound+1) + ") a", bound, q.args
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -18,14 +17,16 @@ const (
 	selectJobs = `
 SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description,
     d.job_group, d.priority, d.source,
-    d.version, j.version < 0, j.updated_at
+    d.version, j.version < 0 AS removed, j.updated_at
 FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = abs(j.version)`
 
-	allJobs = "FROM holdfast.jobs j"
-
-	// inOrder reads the jobs in the order of the page, so that a search for a state stops after the
-	// page. Otherwise the planner reads the last run of each job and sorts.
-	inOrder = "FROM (SELECT * FROM holdfast.jobs ORDER BY name%s OFFSET 0) j"
+	// lastEndedIn reads the last run of one job after the other, in the order of the page, and
+	// stops after the page. Without OFFSET, the planner reads the last runs of all jobs and then
+	// sorts.
+	lastEndedIn = `SELECT j.* FROM (%[1]s%[2]s OFFSET 0) j WHERE %[3]s = (
+    SELECT r.state FROM holdfast.runs r WHERE r.job = j.name
+        AND r.state NOT IN ('waiting', 'running') AND r.` + byCreation + `
+    ORDER BY r.created_at DESC, r.id DESC LIMIT 1)%[2]s`
 
 	// mayBeLast is a condition for the jobs that have a run in a state, if the history has few such
 	// runs. Without it the page reads the last run of each job to find the few jobs whose last run
@@ -70,10 +71,11 @@ CROSS JOIN LATERAL jsonb_array_elements(d.resources) e
     WHERE NOT starts_with(e ->> 'resource', 'job:') ORDER BY key`
 
 	lastOutcomes = `
-SELECT r.job, r.id, r.scheduled_at, r.state, r.reason, r.started_at, r.finished_at, r.retry_waits
-FROM unnest($1::text[]) n (job) CROSS JOIN LATERAL (
+SELECT r.job, r.id, r.scheduled_at, r.state, r.reason, r.started_at, r.finished_at, r.retry_waits,
+    r.created_at
+FROM unnest($1::text[], $2::timestamptz[]) n (job, after) CROSS JOIN LATERAL (
     SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" AND backfill IS NULL
-        AND ` + byCreation + `
+        AND created_at > n.after AND ` + byCreation + `
         ORDER BY created_at DESC, id DESC LIMIT %d) r
 ORDER BY r.created_at DESC, r.id DESC`
 )
@@ -133,6 +135,7 @@ func jobsQuery(f storage.JobFilter, pauses []storage.Pause) (string, []any) {
 	if f.Before != "" {
 		where += " AND j.name < " + arg(f.Before)
 	}
+	var ended string // the argument with the final state
 	switch f.State {
 	case "":
 	case jobs.Waiting:
@@ -144,27 +147,24 @@ func jobsQuery(f storage.JobFilter, pauses []storage.Pause) (string, []any) {
 		where += ` AND j.name IN (SELECT r.job FROM holdfast.runs r
     WHERE r.id = ANY(ARRAY(SELECT run FROM holdfast.claims)))`
 	default:
-		state := arg(f.State)
+		ended = arg(f.State)
 		if f.State != jobs.Succeeded {
-			where += fmt.Sprintf(mayBeLast, state, maxRare)
+			where += fmt.Sprintf(mayBeLast, ended, maxRare)
 		}
-		where += " AND " + state + ` = (
-    SELECT r.state FROM holdfast.runs r WHERE r.job = d.job
-        AND r.state NOT IN ('waiting', 'running') AND r.` + byCreation + `
-    ORDER BY r.created_at DESC, r.id DESC LIMIT 1)`
 	}
 	if f.Paused != nil {
 		where += " AND (" + paused(pauses, arg) + ") = " + arg(*f.Paused)
 	}
-	direction := ""
+	query, order := selectJobs+where, " ORDER BY j.name"
 	if backwards(f.After != "", f.Before != "") {
-		direction = " DESC"
+		order += " DESC"
 	}
-	query, order := selectJobs, " ORDER BY j.name"+direction
-	if f.State != "" && f.State.Final() {
-		query = strings.Replace(query, allJobs, fmt.Sprintf(inOrder, direction), 1)
+	if ended != "" {
+		query = fmt.Sprintf(lastEndedIn, query, order, ended)
+	} else {
+		query += order
 	}
-	return query + where + order + fmt.Sprintf(" LIMIT %d", storage.PageSize(f.Limit)), args
+	return query + fmt.Sprintf(" LIMIT %d", storage.PageSize(f.Limit)), args
 }
 
 // paused is the condition that one of the pauses covers the job.
@@ -313,21 +313,26 @@ func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
 }
 
 // Outcomes implements storage.Listings.
-func (s *Store) Outcomes(ctx context.Context, names []string,
+func (s *Store) Outcomes(ctx context.Context, of []storage.OutcomesOf,
 	n int) (map[string][]storage.Outcome, error) {
-	rows, err := s.views.Query(ctx, fmt.Sprintf(lastOutcomes, n), names)
+	names, after := make([]string, len(of)), make([]time.Time, len(of))
+	for i, o := range of {
+		names[i], after[i] = o.Job, o.After
+	}
+	rows, err := s.views.Query(ctx, fmt.Sprintf(lastOutcomes, n), names, after)
 	if err != nil {
 		return nil, wrap("list outcomes", err)
 	}
-	found := make(map[string][]storage.Outcome, len(names))
+	found := make(map[string][]storage.Outcome, len(of))
 	var job string
 	var o storage.Outcome
 	var waits []time.Time
 	_, err = pgx.ForEachRow(rows,
 		[]any{&job, &o.Run, &o.ScheduledAt, &o.State, &o.Reason, &o.StartedAt, &o.FinishedAt,
-			&waits}, func() error {
+			&waits, &o.CreatedAt}, func() error {
 			o.ScheduledAt, o.StartedAt, o.FinishedAt = o.ScheduledAt.UTC(), utc(o.StartedAt),
 				utc(o.FinishedAt)
+			o.CreatedAt = o.CreatedAt.UTC()
 			o.RetryWaits = storage.NewRetryWaits(waits)
 			found[job] = append(found[job], o)
 			return nil

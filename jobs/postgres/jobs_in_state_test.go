@@ -34,7 +34,8 @@ func TestJobsInAStateReadFewRuns(t *testing.T) {
 		{jobs.TimedOut, 20}, // the jobs that have ever timed out
 		{jobs.Succeeded, 80}, {jobs.Failed, 500},
 	} {
-		for _, f := range []storage.JobFilter{{}, {Before: "job-2990"}, {Text: "job"}} {
+		for _, f := range []storage.JobFilter{{}, {Before: "job-2990"}, {Text: "job"},
+			{Text: "job", Source: storage.FromConfig, Paused: new(false)}} {
 			f.State, f.Limit = test.state, 50
 			query, args := jobsQuery(f, nil)
 			rows, err := s.a.views.Query(t.Context(),

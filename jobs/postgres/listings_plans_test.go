@@ -245,7 +245,8 @@ FROM generate_series(1, 20000) n, LATERAL (SELECT now() + n * interval '1 second
 		bad, _, args := countUnsuccessful(c.f, c.names, 1000)
 		plans := map[string]string{c.unsuccessful: s.plan("SELECT", withArguments(bad, args))}
 		if c.all != "" {
-			plans[c.all] = s.plan("SELECT", withArguments(countAll(c.f, c.names, 1000)))
+			all, _, args := countAll(c.f, c.names, 1000)
+			plans[c.all] = s.plan("SELECT", withArguments(all, args))
 		}
 		for index, plan := range plans {
 			if !strings.Contains(plan, "using "+index+" on runs") ||

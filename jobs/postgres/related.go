@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -21,6 +22,11 @@ import (
 // contain the page, and a query for each of hundreds of jobs would take a thousand times as long.
 // If they run seldom, each has few runs.
 const lookedThrough = 5_000
+
+// lookedBack are the times before these runs in which a query for each of the jobs looks for the
+// page first. Otherwise each of hundreds of jobs reads a page of its own runs. Jobs that run hourly
+// or daily have a page in one of these times.
+func lookedBack() []time.Duration { return []time.Duration{time.Hour, 24 * time.Hour} }
 
 // runsOfJobs returns a page of the runs of the jobs that the filter selects by resource, group or
 // prefix.
@@ -85,6 +91,11 @@ func selectedJobsQuery(f storage.RunFilter) (string, []any) {
 		// A path is evaluated faster than a subquery of the elements.
 		where += " AND d.resources @? " + arg(pathOfResource(*f.Resource)) + "::jsonpath"
 	}
+	if len(f.States) > 0 && !slices.ContainsFunc(f.States, jobs.State.Final) { // few jobs
+		where += ` AND j.name IN (SELECT r.job FROM holdfast.runs r
+    WHERE r.id = ANY(ARRAY(
+        SELECT run FROM holdfast.waits UNION ALL SELECT run FROM holdfast.claims)))`
+	}
 	return from + where, args
 }
 
@@ -134,13 +145,14 @@ func (s *Store) relatedPart(ctx context.Context, f storage.RunFilter,
 		return s.pageOf(ctx, f, names)
 	}
 	var looked int
+	var oldest, newest *time.Time // nil: none was looked at
 	var ids []uuid.UUID
 	row := s.views.QueryRow(ctx, query, append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
-	if err := row.Scan(&looked, &ids); err != nil {
+	if err := row.Scan(&looked, &oldest, &newest, &ids); err != nil {
 		return nil, err
 	}
 	if f.Error == "" && looked == lookedThrough && len(ids) < storage.PageSize(f.Limit) {
-		return s.pageOf(ctx, f, names)
+		return s.ofEachJob(ctx, f, names, *oldest, *newest)
 	}
 	rows, err := s.views.Query(ctx, selectRuns+" WHERE r.id = ANY($1)", ids)
 	if err != nil {
@@ -149,9 +161,31 @@ func (s *Store) relatedPart(ctx context.Context, f storage.RunFilter,
 	return pgx.CollectRows(rows, scanRecord)
 }
 
-// throughQuery searches the next runs by the most selective index. It returns how many runs there
-// were and the ids of a page. It returns no query for waiting and running runs, of which there are
-// few.
+// ofEachJob returns a page of the runs of the named jobs, by the index of each job. Fewer of these
+// runs than a page were created between oldest and newest.
+func (s *Store) ofEachJob(ctx context.Context, f storage.RunFilter, names []string,
+	oldest, newest time.Time) ([]storage.Record, error) {
+	for _, back := range lookedBack() {
+		near := f
+		if backwards(f.Before != nil, f.After != nil) {
+			near.Until = newest.Add(back)
+			if !f.Until.IsZero() && f.Until.Before(near.Until) {
+				break
+			}
+		} else if near.From = oldest.Add(-back); near.From.Before(f.From) {
+			break
+		}
+		page, err := s.pageOf(ctx, near, names)
+		if err != nil || len(page) == storage.PageSize(f.Limit) {
+			return page, err
+		}
+	}
+	return s.pageOf(ctx, f, names)
+}
+
+// throughQuery searches the next runs by the most selective index. Its result is how many runs it
+// has read, the oldest and the newest time of their creation, and the ids of a page. It returns no
+// query for waiting and running runs, of which there are few.
 func throughQuery(f storage.RunFilter, names []string) (string, []any) {
 	var args []any
 	q := pageOfRuns{where: " WHERE true", arg: func(v any) string {
@@ -167,32 +201,39 @@ func throughQuery(f storage.RunFilter, names []string) (string, []any) {
 	if troubled && !state.Final() || f.Reason != "" && state == jobs.Succeeded {
 		return "", nil
 	}
+	columns := "r.id, r.created_at, r.job" // without more columns, an index may be enough
+	onlyIf := func(condition, column string) {
+		rest += " AND " + condition
+		columns += ", r." + column
+	}
 	if f.Reason != "" {
 		q.where += " AND r.cause = " + q.arg(f.Reason)
 	} else if troubled {
 		q.where += " AND r.unsuccessful_state = " + q.arg(state)
 	}
-	if state != "" {
-		rest += " AND state = " + q.arg(state)
+	if f.Reason != "" && troubled {
+		onlyIf("unsuccessful_state = "+q.arg(state), "unsuccessful_state")
+	} else if state == jobs.Succeeded {
+		onlyIf("state = "+q.arg(state), "state")
 	}
 	if f.Replica != "" && (troubled || f.Reason != "") { // few runs are unsuccessful
-		rest += " AND replica = " + q.arg(f.Replica)
+		onlyIf("replica = "+q.arg(f.Replica), "replica")
 		f.Replica = ""
 	}
 	most := lookedThrough
 	if f.Error != "" {
 		most = storage.MaxSearched
-		rest += " AND " + hasError(q.arg(f.Error))
+		onlyIf(hasError(q.arg(f.Error)), "error")
 	}
 	first := " ORDER BY " + q.find(f, true)
 	order := " ORDER BY created_at DESC, id DESC"
 	if backwards(f.Before != nil, f.After != nil) {
 		order = " ORDER BY created_at, id"
 	}
-	through := "SELECT r.id, r.created_at, r.job, r.replica, r.state, r.error " +
-		"FROM holdfast.runs r" + q.where + " AND r." + byCreation + first +
-		fmt.Sprintf(" LIMIT %d", most)
+	through := "SELECT " + columns + " FROM holdfast.runs r" + q.where + " AND r." + byCreation +
+		first + fmt.Sprintf(" LIMIT %d", most)
 	return "WITH through AS MATERIALIZED (" + through +
-		") SELECT (SELECT count(*) FROM through), ARRAY(SELECT id FROM through" + rest + order +
+		") SELECT (SELECT count(*) FROM through), (SELECT min(created_at) FROM through), " +
+		"(SELECT max(created_at) FROM through), ARRAY(SELECT id FROM through" + rest + order +
 		fmt.Sprintf(" LIMIT %d)", storage.PageSize(f.Limit)), args
 }

@@ -131,7 +131,7 @@ func (s *Store) WaitSummaries(ctx context.Context, from,
 
 // Typical implements storage.Contention.
 func (s *Store) Typical(ctx context.Context, names []string) (map[string]storage.Typical, error) {
-	outcomes, err := s.Outcomes(ctx, names, storage.TypicalOf)
+	outcomes, err := s.Outcomes(ctx, storage.AllOutcomesOf(names), storage.TypicalOf)
 	if err != nil {
 		return nil, err
 	}

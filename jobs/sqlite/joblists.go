@@ -48,9 +48,11 @@ FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.v
 WHERE substr(e.value ->> 'resource', 1, 4) <> 'job:' ORDER BY 1`
 
 	lastOutcomes = `
-SELECT r.job, r.id, r.scheduled_at, r.state, r.reason, r.started_at, r.finished_at, r.retry_waits
+SELECT r.job, r.id, r.scheduled_at, r.state, r.reason, r.started_at, r.finished_at, r.retry_waits,
+    r.created_at
 FROM json_each(?1) n CROSS JOIN holdfast_runs r ON r.id IN (
-    SELECT id FROM holdfast_runs WHERE job = n.value AND backfill IS NULL
+    SELECT id FROM holdfast_runs WHERE job = n.value ->> 'job' AND backfill IS NULL
+        AND created_at > n.value ->> 'after'
         ORDER BY created_at DESC, id DESC LIMIT ?2)
 ORDER BY r.created_at DESC, r.id DESC`
 )
@@ -283,21 +285,29 @@ func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
 }
 
 // Outcomes implements storage.Listings.
-func (s *Store) Outcomes(ctx context.Context, names []string,
+func (s *Store) Outcomes(ctx context.Context, of []storage.OutcomesOf,
 	n int) (map[string][]storage.Outcome, error) {
-	encoded, err := encode(names)
+	type selected struct {
+		Job   string `json:"job"`
+		After int64  `json:"after"`
+	}
+	jobs := make([]selected, len(of))
+	for i, o := range of {
+		jobs[i] = selected{o.Job, micros(o.After)}
+	}
+	encoded, err := encode(jobs)
 	if err != nil {
 		return nil, wrap("list outcomes", err)
 	}
-	found := make(map[string][]storage.Outcome, len(names))
+	found := make(map[string][]storage.Outcome, len(of))
 	err = each(ctx, s.readers, lastOutcomes, []any{encoded, n}, func(rows *sql.Rows) error {
 		var job string
 		var o storage.Outcome
-		var scheduledAt int64
+		var scheduledAt, createdAt int64
 		var started, finished sql.NullInt64
 		var waits *string
 		if err := rows.Scan(&job, &o.Run, &scheduledAt, &o.State, &o.Reason, &started, &finished,
-			&waits); err != nil {
+			&waits, &createdAt); err != nil {
 			return err
 		}
 		var err error
@@ -306,6 +316,7 @@ func (s *Store) Outcomes(ctx context.Context, names []string,
 		}
 		o.ScheduledAt, o.StartedAt, o.FinishedAt = fromMicros(scheduledAt), fromNullMicros(started),
 			fromNullMicros(finished)
+		o.CreatedAt = fromMicros(createdAt)
 		found[job] = append(found[job], o)
 		return nil
 	})

@@ -126,7 +126,7 @@ type RunFilter struct {
 }
 
 // MaxSearched is the number of runs of each state whose errors are searched for a text.
-const MaxSearched = 10_000
+const MaxSearched = 5_000
 
 // SearchedStates returns the states whose runs are searched for an error: those of the filter, or
 // all states in which a run may have an error.
@@ -135,6 +135,18 @@ func (f *RunFilter) SearchedStates() []jobs.State {
 		return f.States
 	}
 	return slices.DeleteFunc(jobs.States(), func(s jobs.State) bool { return s == jobs.Succeeded })
+}
+
+// Nothing reports whether no run can match, because the times of the filter exclude each other.
+func (f *RunFilter) Nothing() bool {
+	above, below := f.From, f.Until
+	if f.After != nil && f.After.CreatedAt.After(above) {
+		above = f.After.CreatedAt
+	}
+	if f.Before != nil && (below.IsZero() || f.Before.CreatedAt.Before(below)) {
+		below = f.Before.CreatedAt
+	}
+	return !below.IsZero() && above.After(below)
 }
 
 // SetJobs sets Job to a name, or JobPrefix to the text before a star at the end.

@@ -62,6 +62,22 @@ type Outcome struct {
 	StartedAt   *time.Time  `json:"started_at,omitempty"`
 	FinishedAt  *time.Time  `json:"finished_at,omitempty"`
 	RetryWaits  []RetryWait `json:"retry_waits,omitempty"` // the oldest first, at most 32
+	CreatedAt   time.Time   `json:"-"`
+}
+
+// OutcomesOf selects the outcomes of a job.
+type OutcomesOf struct {
+	Job   string
+	After time.Time // only runs that were created after this time; zero: all
+}
+
+// AllOutcomesOf selects all outcomes of the jobs.
+func AllOutcomesOf(names []string) []OutcomesOf {
+	of := make([]OutcomesOf, len(names))
+	for i, name := range names {
+		of[i].Job = name
+	}
+	return of
 }
 
 // Took returns the time of all attempts, without the waits between them. It returns false if the
@@ -199,7 +215,7 @@ type Listings interface {
 	// of jobs.
 	Resources(ctx context.Context) ([]locking.Resource, error)
 	// Outcomes returns the last n runs of each job, the youngest first, without runs of backfills.
-	Outcomes(ctx context.Context, names []string, n int) (map[string][]Outcome, error)
+	Outcomes(ctx context.Context, of []OutcomesOf, n int) (map[string][]Outcome, error)
 	// EndCounts counts the ended runs that did not succeed. It considers only runs that were
 	// created at the time since or later.
 	EndCounts(ctx context.Context, since time.Time) ([]EndCount, error)

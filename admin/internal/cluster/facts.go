@@ -240,9 +240,9 @@ func (r *Reader) lastOutcomes(ctx context.Context, names []string,
 		if len(names) == 0 {
 			break
 		}
-		found, err := r.Store.Outcomes(ctx, names, n)
+		found, err := r.outcomes.Last(ctx, now, names, n)
 		if err != nil {
-			return nil, fmt.Errorf("outcomes: %w", err)
+			return nil, err
 		}
 		var undecided []string
 		for _, job := range names {

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -63,9 +62,9 @@ func (r *Reader) startDelays(ctx context.Context, of map[string]bool,
 	if len(unknown) == 0 {
 		return delays, nil
 	}
-	outcomes, err := r.Store.Outcomes(ctx, unknown, outcomesOfJob)
+	outcomes, err := r.outcomes.Last(ctx, now, unknown, outcomesOfJob)
 	if err != nil {
-		return nil, fmt.Errorf("outcomes: %w", err)
+		return nil, err
 	}
 	found := make(map[string]storage.Typical, len(unknown))
 	for _, job := range unknown {

@@ -174,7 +174,7 @@ var jobListRules = []rule{
 		skipped := noteOf(request("b", 1), jobs.Skipped, reasons.LockHeld)
 		c.note(s, skipped)
 		c.granted(s, request("other", 1))
-		found, err := c.Store.Outcomes(c.ctx, []string{"b", "a", "never"}, 3)
+		found, err := c.Store.Outcomes(c.ctx, storage.AllOutcomesOf([]string{"b", "a", "never"}), 3)
 		c.must(err)
 		if len(found) != 2 || len(found["a"]) != 3 || len(found["b"]) != 1 {
 			c.Fatalf("outcomes %+v", found)
@@ -191,6 +191,12 @@ var jobListRules = []rule{
 			b.Reason != reasons.LockHeld {
 			c.Errorf("outcome %+v, want what was skipped", b)
 		}
+		newer, err := c.Store.Outcomes(c.ctx, []storage.OutcomesOf{
+			{Job: "a", After: found["a"][1].CreatedAt}, {Job: "b", After: b.CreatedAt}}, 3)
+		c.must(err)
+		if len(newer) != 1 || len(newer["a"]) != 1 || newer["a"][0].Run != found["a"][0].Run {
+			c.Errorf("outcomes after a time %+v", newer)
+		}
 		none, err := c.Store.Outcomes(c.ctx, nil, 3)
 		c.must(err)
 		equal(c, "outcomes of no jobs", len(none), 0)
@@ -206,7 +212,7 @@ var jobListRules = []rule{
 			past := c.waitingOf(s)[0]
 			c.finished(past, c.granted(s, past), jobs.Succeeded)
 		}
-		found, err := c.Store.Outcomes(c.ctx, []string{"a"}, 1)
+		found, err := c.Store.Outcomes(c.ctx, storage.AllOutcomesOf([]string{"a"}), 1)
 		c.must(err)
 		if len(found["a"]) != 1 || found["a"][0].Run != r.Run {
 			c.Errorf("outcomes %+v, want the failed run %s", found["a"], r.Run)

@@ -89,7 +89,7 @@ func (c *check) tookEverywhere(r storage.Record) time.Duration {
 	if !ended {
 		c.Fatalf("%+v has not ended", r)
 	}
-	outcomes, err := c.Store.Outcomes(c.ctx, []string{r.Job}, 1)
+	outcomes, err := c.Store.Outcomes(c.ctx, []storage.OutcomesOf{{Job: r.Job}}, 1)
 	c.must(err)
 	if length, ended := outcomes[r.Job][0].Took(); !ended || length != took {
 		c.Errorf("the outcome took %s, %t, the run %s", length, ended, took)

@@ -161,7 +161,7 @@ func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
 }
 
 // Outcomes implements storage.Listings.
-func (s *Store) Outcomes(ctx context.Context, names []string,
+func (s *Store) Outcomes(ctx context.Context, of []storage.OutcomesOf,
 	n int) (map[string][]storage.Outcome, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -169,11 +169,14 @@ func (s *Store) Outcomes(ctx context.Context, names []string,
 	defer s.mu.Unlock()
 	found := map[string][]storage.Outcome{}
 	for _, r := range s.sorted() {
-		if slices.Contains(names, r.Job) && r.Backfill == uuid.Nil && len(found[r.Job]) < n {
+		selected := slices.ContainsFunc(of, func(o storage.OutcomesOf) bool {
+			return o.Job == r.Job && r.CreatedAt.After(o.After)
+		})
+		if selected && r.Backfill == uuid.Nil && len(found[r.Job]) < n {
 			found[r.Job] = append(found[r.Job], storage.Outcome{
 				Run: r.ID, ScheduledAt: r.ScheduledAt, State: r.State, Reason: r.Reason,
 				StartedAt: r.StartedAt, FinishedAt: r.FinishedAt,
-				RetryWaits: r.RetryWaits,
+				RetryWaits: r.RetryWaits, CreatedAt: r.CreatedAt,
 			})
 		}
 	}

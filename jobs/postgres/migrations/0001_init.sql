@@ -155,7 +155,8 @@ CREATE INDEX runs_replica ON holdfast.runs (replica, created_at, id) WHERE creat
 -- An index-only scan counts the runs of a day that did not succeed.
 CREATE INDEX runs_unsuccessful ON holdfast.runs (unsuccessful_state, created_at, id)
     INCLUDE (job, cause) WHERE unsuccessful_state IS NOT NULL;
-CREATE INDEX runs_cause ON holdfast.runs (cause, created_at, id) WHERE cause IS NOT NULL;
+CREATE INDEX runs_cause ON holdfast.runs (cause, created_at, id)
+    INCLUDE (job, unsuccessful_state) WHERE cause IS NOT NULL;
 CREATE INDEX runs_job_unsuccessful ON holdfast.runs (job, created_at, id)
     WHERE unsuccessful_state IS NOT NULL;
 
