@@ -64,7 +64,11 @@ func TestJSON(t *testing.T) {
 				reply.Header().Get("Content-Type") != "application/json" {
 				t.Errorf("status %d, type %q", reply.Code, reply.Header().Get("Content-Type"))
 			}
-			golden(t, c.name+".json", reply.Body.Bytes())
+			var indented bytes.Buffer // as short answers are already
+			if err := json.Indent(&indented, reply.Body.Bytes(), "", "  "); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, c.name+".json", indented.Bytes())
 		})
 	}
 }
@@ -252,9 +256,8 @@ func TestEveryReplicaAnswersTheSame(t *testing.T) {
 		a := get(t, newServer(t, first).Handler(), "/api/v1/"+path).Body.String()
 		b := get(t, newServer(t, second).Handler(), "/api/v1/"+path).Body.String()
 		if path == "overview" { // names the replica that answers
-			b = strings.Replace(b, `"replica": "replica-2",
-    "version": "0.3.0"`, `"replica": "replica-1",
-    "version": "0.2.0"`, 1)
+			b = strings.Replace(b, `"replica":"replica-2","version":"0.3.0"`,
+				`"replica":"replica-1","version":"0.2.0"`, 1)
 		}
 		if diff := cmp.Diff(a, b); diff != "" {
 			t.Errorf("%s differs between replicas:\n%s", path, diff)

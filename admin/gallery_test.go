@@ -221,7 +221,7 @@ func pageStates() []galleryState {
 
 		{name: "grid", options: night(), path: "/grid", has: []string{
 			"a column is 30 min", `class="cell skipped"`, `class="cell running"`, "6 of 13",
-			"the newest 197 runs are in the columns"}},
+			"the newest 97 runs are in the columns"}},
 		{name: "grid-groups", options: grouped(), path: "/grid?span=6h", has: []string{
 			`href="/grid?group=night&amp;span=6h"`, "Without a group"}},
 		{name: "grid-families", options: families(), path: "/grid?span=6h", has: []string{

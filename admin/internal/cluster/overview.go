@@ -144,9 +144,7 @@ func (r *Reader) next(ctx context.Context, now time.Time, pauses []storage.Pause
 	next := []Firing{}
 	paused := make(map[string]bool)
 	if len(pauses) > 0 {
-		only := true
-		views, err := r.Store.ListJobs(ctx, storage.JobFilter{Paused: &only,
-			Limit: storage.MaxBatch})
+		views, err := r.Store.ListJobs(ctx, pausedJobs(pauses))
 		if err != nil {
 			return next, 0, fmt.Errorf("paused jobs: %w", err)
 		}
@@ -163,6 +161,19 @@ func (r *Reader) next(ctx context.Context, now time.Time, pauses []storage.Pause
 			Resources: locks.ResourcesOf(f.Resources)})
 	}
 	return next, len(paused), nil
+}
+
+// pausedJobs selects the jobs that the pauses cover. If each covers one job, their names find them
+// faster.
+func pausedJobs(pauses []storage.Pause) storage.JobFilter {
+	f := storage.JobFilter{Limit: storage.MaxBatch}
+	for _, p := range pauses {
+		if p.Target.Kind != storage.TargetJob {
+			return storage.JobFilter{Paused: new(true), Limit: storage.MaxBatch}
+		}
+		f.Names = append(f.Names, p.Target.Name)
+	}
+	return f
 }
 
 func (r *Reader) overviewRuns(ctx context.Context, o *Overview) (err error) {

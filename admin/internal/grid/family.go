@@ -220,6 +220,6 @@ func lastPage(all []section) int {
 
 // runsOfEach returns how many runs of each job are read for a page with so many jobs.
 func runsOfEach(jobs int) int {
-	const most = 5_000 // of a page
+	const most = 2_500 // of a page
 	return min(RunsOfEach, most/cmp.Or(jobs, 1)-storage.RunIntervalsBefore)
 }

@@ -18,8 +18,8 @@ const (
 	// MaxJobs is the number of jobs on a page, with those in rows of families.
 	MaxJobs = 50
 	// RunsOfEach is the number of runs that are read of each job at most: the youngest. If a page
-	// has more than 25 jobs, fewer runs of each are read, so that it reads at most 5,000 runs.
-	RunsOfEach = 197
+	// has more than 25 jobs, fewer runs of each are read, so that it reads at most 2,500 runs.
+	RunsOfEach = 97
 
 	// MaxEnded is the number of runs of each outcome that are considered to find the jobs that have
 	// it.

@@ -141,10 +141,10 @@ func TestOlderColumnsAreCounted(t *testing.T) {
 		runs = append(runs, ranAt(noon.Truncate(time.Minute).Add(
 			-time.Duration(i+2)*time.Minute), jobs.Succeeded))
 	}
-	oldest := runs[len(runs)-1].ScheduledAt // 08:49
+	oldest := runs[len(runs)-1].ScheduledAt // 10:29
 	load := storage.JobState{Job: "load"}
 	row := newJobRow(load, runs, g)
-	if want := time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC); !row.KnownFrom.Equal(want) {
+	if want := time.Date(2026, 3, 14, 10, 30, 0, 0, time.UTC); !row.KnownFrom.Equal(want) {
 		t.Fatalf("runs are read since %s, known from %s, want %s", oldest, row.KnownFrom, want)
 	}
 	g.Rows = []JobRow{newJobRow(storage.JobState{}, nil, g), row}
@@ -152,8 +152,8 @@ func TestOlderColumnsAreCounted(t *testing.T) {
 	if err := g.count(t.Context(), store); err != nil {
 		t.Fatal(err)
 	}
-	const older = 11 // columns from 06:15 to 09:00
-	if len(store.parts) != older || store.most != maxOfCell || !g.Counted() ||
+	const older = 17 // columns from 06:15 to 10:30
+	if len(store.parts) != older || store.most != maxCounted/older || !g.Counted() ||
 		!store.parts[older-1].Until.Equal(row.KnownFrom) || len(g.Rows[0].Cells) != 0 {
 		t.Fatalf("counts %d parts with at most %d runs, want %d", len(store.parts), store.most,
 			older)
@@ -171,9 +171,9 @@ func TestOlderColumnsAreCounted(t *testing.T) {
 		t.Errorf("a counted cell leads to %s, want %s", got, path)
 	}
 	if got := row.Slots()[older]; got.Cell == nil || got.Cell.counted {
-		t.Errorf("slot of 09:00: %+v, want the read runs", got)
+		t.Errorf("slot of 10:30: %+v, want the read runs", got)
 	}
-	if got, want := row.Summary(), "196 of 206"; got != want {
+	if got, want := row.Summary(), "112 of 128"; got != want {
 		t.Errorf("summary %s, want %s", got, want)
 	}
 	row.Cells[0].More = true
@@ -222,12 +222,12 @@ func TestGridCountsAtMost(t *testing.T) {
 	}
 }
 
-// TestGridReadsAtMost5000Runs checks the bound of the queries of pages: decision 80.
-func TestGridReadsAtMost5000Runs(t *testing.T) {
+// TestGridReadsAtMost2500Runs checks the bound of the queries of pages: decision 80.
+func TestGridReadsAtMost2500Runs(t *testing.T) {
 	for jobs := range MaxJobs + 1 {
 		each := runsOfEach(jobs)
-		if most := jobs * (each + storage.RunIntervalsBefore); most > 5000 || each < 97 {
-			t.Errorf("a page of %d jobs reads %d runs, %d of each, want at most 5000 in all", jobs,
+		if most := jobs * (each + storage.RunIntervalsBefore); most > 2500 || each < 47 {
+			t.Errorf("a page of %d jobs reads %d runs, %d of each, want at most 2500 in all", jobs,
 				most, each)
 		}
 	}

@@ -1,7 +1,6 @@
 package locks
 
 import (
-	"cmp"
 	"fmt"
 	"hash/fnv"
 	"regexp"
@@ -67,19 +66,22 @@ func (q *TimelineQuery) choose(all []Lane) (lanes []Lane, news int) {
 	if len(q.kept) == 0 {
 		return page, 0
 	}
-	place := func(l *Lane) int {
-		i := slices.IndexFunc(q.kept, func(k keptLane) bool { return k.key == l.key() })
-		if i < 0 {
-			return len(q.kept)
-		}
-		return i
+	ordered := make([]Lane, 0, len(all))
+	var others []Lane
+	places := make(map[string]int, len(q.kept))
+	for i, k := range q.kept {
+		places[k.key] = i
 	}
-	ordered := slices.Clone(all)
-	slices.SortStableFunc(ordered, func(a, b Lane) int {
-		return cmp.Compare(place(&a), place(&b))
-	})
-	known := slices.IndexFunc(ordered, func(l Lane) bool { return place(&l) == len(q.kept) })
-	if known < 0 || len(all) <= shownLanes {
+	for _, l := range all {
+		if _, kept := places[l.key()]; kept {
+			ordered = append(ordered, l)
+		} else {
+			others = append(others, l)
+		}
+	}
+	slices.SortFunc(ordered, func(a, b Lane) int { return places[a.key()] - places[b.key()] })
+	known := len(ordered)
+	if ordered = append(ordered, others...); len(all) <= shownLanes {
 		known = len(ordered)
 	}
 	for i := range page {

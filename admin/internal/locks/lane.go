@@ -26,6 +26,9 @@ type Lane struct {
 	waited   time.Duration
 }
 
+// unranked is the rank of a lane that is neither asked for nor held nor waited for.
+const unranked = 3
+
 func (l *Lane) rank(about *locking.Resource) int {
 	switch {
 	case about != nil && l.resource == *about:
@@ -35,13 +38,13 @@ func (l *Lane) rank(about *locking.Resource) int {
 	case l.Held > 0:
 		return 2
 	}
-	return 3
+	return unranked
 }
 
 // lanes returns the resources that jobs name or runs hold: held or waited-for ones first, then
 // those with the longest waits within the window, then by name.
 func (r *Reader) lanes(ctx context.Context, now time.Time, q TimelineQuery) ([]Lane, error) {
-	requests, err := r.requests.Get(ctx, now)
+	index, err := r.requests.Get(ctx, now)
 	if err != nil {
 		return nil, fmt.Errorf("query locked resources: %w", err)
 	}
@@ -58,61 +61,61 @@ func (r *Reader) lanes(ctx context.Context, now time.Time, q TimelineQuery) ([]L
 	if err != nil {
 		return nil, err
 	}
-	by := make(map[locking.Resource]*Lane)
+	lanes := slices.Clone(index.lanes)
+	unnamed := make(map[locking.Resource]int) // places of the lanes that no job names
 	find := func(resource locking.Resource) *Lane {
-		if by[resource] == nil {
-			by[resource] = &Lane{Resource: resource.String(), resource: resource,
-				Runs: []storage.RunInterval{}}
+		if place, ok := index.places[resource]; ok {
+			return &lanes[place]
 		}
-		return by[resource]
-	}
-	for _, r := range requests {
-		for _, request := range r.Requests {
-			l := find(request.Resource)
-			l.jobs = append(l.jobs, r.Job)
+		if place, ok := unnamed[resource]; ok {
+			return &lanes[place]
 		}
+		return nil
 	}
 	for _, lock := range set.Locks {
-		find(lock.resource).Held++
+		l := find(lock.resource)
+		if l == nil {
+			unnamed[lock.resource] = len(lanes)
+			lanes = append(lanes, index.newLane(lock.resource))
+			l = &lanes[len(lanes)-1]
+		}
+		l.Held++
 	}
 	for _, run := range waiting {
-		if resource, ok := records.BlockedOn(run); ok && by[resource] != nil {
-			by[resource].Waiting++
+		if resource, ok := records.BlockedOn(run); ok {
+			if l := find(resource); l != nil {
+				l.Waiting++
+			}
 		}
 	}
 	for _, sum := range sums {
-		if resource, err := locking.ParseDisplay(sum.Resource); err == nil && by[resource] != nil {
-			by[resource].waited += sum.Waited
-		}
-	}
-	return sortedLanes(by, q.resource), nil
-}
-
-// sortedLanes returns the lanes with the jobs that lock them or an ancestor. If about is not nil,
-// it returns only related resources.
-func sortedLanes(by map[locking.Resource]*Lane, about *locking.Resource) []Lane {
-	lanes := make([]Lane, 0, len(by))
-	for resource, l := range by {
-		if about != nil && !resource.Related(*about) {
-			continue
-		}
-		one := *l
-		one.jobs = slices.Clone(l.jobs)
-		for _, above := range resource.Ancestors() {
-			if by[above] != nil {
-				one.jobs = append(one.jobs, by[above].jobs...)
+		if resource, err := locking.ParseDisplay(sum.Resource); err == nil {
+			if l := find(resource); l != nil {
+				l.waited += sum.Waited
 			}
 		}
-		slices.Sort(one.jobs)
-		one.jobs = slices.Compact(one.jobs)
-		one.Jobs = len(one.jobs)
-		lanes = append(lanes, one)
 	}
-	slices.SortFunc(lanes, func(a, b Lane) int {
+	return sortedLanes(lanes, q.resource), nil
+}
+
+// sortedLanes sorts lanes that are sorted by resource, except for a few. If about is not nil, it
+// returns only related resources.
+func sortedLanes(lanes []Lane, about *locking.Resource) []Lane {
+	first, others := []Lane{}, []Lane{}
+	for _, l := range lanes {
+		switch {
+		case about != nil && !l.resource.Related(*about):
+		case l.rank(about) < unranked || l.waited > 0:
+			first = append(first, l)
+		default:
+			others = append(others, l)
+		}
+	}
+	slices.SortFunc(first, func(a, b Lane) int {
 		return cmp.Or(cmp.Compare(a.rank(about), b.rank(about)), cmp.Compare(b.waited, a.waited),
 			byKind(a.resource, b.resource))
 	})
-	return lanes
+	return append(first, others...)
 }
 
 func countNew(known map[string]bool, names []string) (n int) {

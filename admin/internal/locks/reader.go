@@ -48,7 +48,7 @@ type Reader struct {
 	records.Reader
 	Sources
 	known     *records.Cached[*namedResources] // resources that jobs name
-	requests  *records.Cached[[]storage.JobRequests]
+	requests  *records.Cached[*requestIndex]
 	conflicts *records.Cached[UpcomingConflicts]
 	agendas   map[string]*records.Cached[Agenda] // by the name of the span
 	sums      *records.Keyed[charts.WindowQuery, []storage.WaitSummary]
@@ -69,8 +69,9 @@ func NewReader(runs records.Reader, from Sources) *Reader {
 		list, err := store.Resources(ctx)
 		return newNamedResources(list), err
 	}
-	requests := func(ctx context.Context, _ time.Time) ([]storage.JobRequests, error) {
-		return store.JobRequests(ctx)
+	requests := func(ctx context.Context, _ time.Time) (*requestIndex, error) {
+		list, err := store.JobRequests(ctx)
+		return newRequestIndex(list), err
 	}
 	r := &Reader{Reader: runs, Sources: from,
 		known:    records.NewCached(records.CacheLifetime, known),

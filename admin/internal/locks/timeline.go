@@ -16,7 +16,7 @@ import (
 // Limits of one timeline.
 const (
 	shownLanes    = 16
-	maxDrawnRuns  = 2000
+	maxDrawnRuns  = 1500
 	minRunsPerJob = 2
 )
 

@@ -81,7 +81,7 @@ func (r *Reader) findConflicts(ctx context.Context, now time.Time,
 	about *locking.Resource) (UpcomingConflicts, error) {
 	f := UpcomingConflicts{From: now, Until: now.Add(conflictsSpan), Conflicts: []Conflict{},
 		Cut: []string{}}
-	requests, err := r.requests.Get(ctx, now)
+	index, err := r.requests.Get(ctx, now)
 	if err != nil {
 		return f, fmt.Errorf("query locked resources: %w", err)
 	}
@@ -93,7 +93,7 @@ func (r *Reader) findConflicts(ctx context.Context, now time.Time,
 	if err != nil {
 		return f, err
 	}
-	contenders := contendersOf(requests, about)
+	contenders := contendersOf(index.requests, about)
 	f.Jobs = len(contenders)
 	if n := paused.mark(contenders); n > 0 {
 		f.Cut = append(f.Cut, words.PlainFigure(n, "job that shares resources is paused, so its "+

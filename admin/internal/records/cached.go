@@ -15,9 +15,9 @@ const CacheLifetime = 15 * time.Second
 const QuietLifetime = time.Minute
 
 // quietShare bounds how often a result of a quiet cache is renewed: the time between two queries is
-// at least quietShare times the duration of the first one. So a costly query takes at most two per
+// at least quietShare times the duration of the first one. So a costly query takes at most one per
 // cent of the time.
-const quietShare = 50
+const quietShare = 100
 
 // renewTimeout bounds a query that no request waits for.
 const renewTimeout = 3 * time.Second
