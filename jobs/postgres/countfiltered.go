@@ -148,8 +148,11 @@ func countUnsuccessful(f storage.RunFilter, names []string,
 		for _, state := range jobs.States() {
 			if state.Final() && state != jobs.Succeeded {
 				text := "'" + string(state) + "'"
-				parts = append(parts, q.examined(text, " AND r.unsuccessful_state = "+text,
-					bound+1))
+				condition := " AND r.unsuccessful_state = " + text
+				if f.Error != "" {
+					condition += withError
+				}
+				parts = append(parts, q.examined(text, condition, bound+1))
 			}
 		}
 	}

@@ -223,6 +223,7 @@ func throughQuery(f storage.RunFilter, names []string) (string, []any) {
 	most := lookedThrough
 	if f.Error != "" {
 		most = storage.MaxSearched
+		q.where += withError
 		onlyIf(hasError(q.arg(f.Error)), "error")
 	}
 	first := " ORDER BY " + q.find(f, true)

@@ -94,6 +94,8 @@ func runsQuery(f storage.RunFilter, names []string) (string, []any) {
 			condition = q.caused(f)
 		case f.Reason != "":
 			condition = " AND r.reason = " + q.arg(f.Reason)
+		case f.Error != "" && state.Final():
+			condition = withError
 		}
 		if state.Final() {
 			parts = append(parts, q.ofJobs(" AND "+inState(state, q.arg)+condition))
@@ -115,6 +117,9 @@ func runsQuery(f storage.RunFilter, names []string) (string, []any) {
 	}
 	return strings.Join(parts, " UNION ALL ") + page, args
 }
+
+// withError is the condition of the index of runs with an error.
+const withError = " AND r.error <> ''"
 
 // hasError is the condition that the error contains a text.
 func hasError(text string) string {

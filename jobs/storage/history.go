@@ -110,7 +110,7 @@ type RunFilter struct {
 	// below it.
 	Resource *locking.Resource
 	// Error selects runs whose errors contain the text. ASCII letters match in both cases. Only the
-	// newest runs are searched, at most MaxSearched of each state.
+	// newest runs are searched, at least MaxSearched of each state.
 	Error    string
 	Backfill uuid.UUID // the runs of this backfill
 	// Later selects the runs for which Record.StartsLater returns this value.
@@ -125,7 +125,8 @@ type RunFilter struct {
 	Limit int
 }
 
-// MaxSearched is the number of runs of each state whose errors are searched for a text.
+// MaxSearched is the number of runs of each state whose errors are searched for a text. A store
+// need not count runs without an error.
 const MaxSearched = 5_000
 
 // SearchedStates returns the states whose runs are searched for an error: those of the filter, or

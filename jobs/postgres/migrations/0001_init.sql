@@ -73,6 +73,7 @@ CREATE TABLE holdfast.definitions (
     PRIMARY KEY (job, hash),
     UNIQUE (job, version)
 );
+CREATE INDEX definitions_group ON holdfast.definitions (job_group);
 CREATE INDEX definitions_after ON holdfast.definitions (cardinality(after)) WHERE after <> '{}';
 
 -- Jobs: the active definition of each job, and until when its scheduled times were checked.
@@ -156,7 +157,9 @@ CREATE INDEX runs_replica ON holdfast.runs (replica, created_at, id) WHERE creat
 CREATE INDEX runs_unsuccessful ON holdfast.runs (unsuccessful_state, created_at, id)
     INCLUDE (job, cause) WHERE unsuccessful_state IS NOT NULL;
 CREATE INDEX runs_cause ON holdfast.runs (cause, created_at, id)
-    INCLUDE (job, unsuccessful_state) WHERE cause IS NOT NULL;
+    INCLUDE (job, unsuccessful_state, replica) WHERE cause IS NOT NULL;
+CREATE INDEX runs_error ON holdfast.runs (unsuccessful_state, created_at, id)
+    WHERE unsuccessful_state IS NOT NULL AND error <> '';
 CREATE INDEX runs_job_unsuccessful ON holdfast.runs (job, created_at, id)
     WHERE unsuccessful_state IS NOT NULL;
 
