@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
@@ -54,7 +53,7 @@ func (r *reader) grid(ctx context.Context, now time.Time, q grid.Query,
 		return g, false, false, err
 	}
 	return grid.Load(ctx, r.Store, now, q, grid.Selection{All: index.states,
-		Selected: slices.Collect(selectedStates(index.grid, filter)), Families: index.families,
+		Selected: selectStates(index.grid, filter), Families: index.families,
 		After: filter.After, Before: filter.Before, Open: q.Open,
 		HeldBack: func(ctx context.Context,
 			paused []storage.JobState) (map[string]grid.Held, error) {

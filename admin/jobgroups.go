@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -166,16 +165,24 @@ func (x *jobIndex) counts(q jobQuery, failing map[string]bool) map[jobFields]int
 	return counts
 }
 
-// selectedStates returns the jobs that match the text, the group and the source of the filter.
-func selectedStates(all []storage.JobState, f storage.JobFilter) iter.Seq[storage.JobState] {
+// selectStates returns the jobs that match the text, the group and the source of the filter. The
+// caller must not change them.
+func selectStates(all []storage.JobState, f storage.JobFilter) []storage.JobState {
+	if f.Text+f.Group+string(f.Source) == "" {
+		return all
+	}
 	narrows := narrowing(f)
-	return func(yield func(storage.JobState) bool) {
-		for i := range all {
-			if narrows(&all[i]) && !yield(all[i]) {
-				return
-			}
+	var places []int // a state is much larger
+	for i := range all {
+		if narrows(&all[i]) {
+			places = append(places, i)
 		}
 	}
+	selected := make([]storage.JobState, len(places))
+	for i, place := range places {
+		selected[i] = all[place]
+	}
+	return selected
 }
 
 // narrowing returns a function that reports whether a job matches the text, the group and the

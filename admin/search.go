@@ -92,8 +92,10 @@ func (s *searchResults) searchJobs(ctx context.Context, r *reader) error {
 		return err
 	}
 	filter := storage.JobFilter{Text: s.text, Limit: foundOfEach + 1}
-	for v := range selectedStates(index.states, filter) {
-		if !s.addJob(foundJob{v.Job, v.Description, v.Group}) {
+	narrows := narrowing(filter)
+	for i := range index.states {
+		v := &index.states[i]
+		if narrows(v) && !s.addJob(foundJob{v.Job, v.Description, v.Group}) {
 			break
 		}
 	}
