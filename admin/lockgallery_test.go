@@ -45,8 +45,8 @@ func lockGallery() []galleryState {
 		{name: "timeline-crowd", options: crowd(), path: "/locks/timeline",
 			has: []string{"runs overlap", "runs are too short for this scale"}},
 		{name: "timeline-busy-day", options: crowd(), path: "/locks/timeline?span=24h",
-			has: []string{"Of tick only the newest 1,960 runs are drawn, since 2026-03-14 " +
-				"02:39:35 UTC: zoom in"}},
+			has: []string{"Of tick only the newest 1,460 runs are drawn, since 2026-03-14 " +
+				"02:47:55 UTC: zoom in"}},
 		{name: "timeline-empty", options: empty(), path: "/locks/timeline",
 			has: []string{"No tables yet."}},
 		{name: "timeline-one", options: one(), path: "/locks/timeline",

@@ -49,8 +49,8 @@ func (l *loads) Set(text string) error {
 	*l = nil
 	for field := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(field))
-		if err != nil || n < 1 || n > 9999 {
-			return fmt.Errorf("expected numbers from 1 to 9999 separated by commas, found %q",
+		if err != nil || n < 1 || n > 10_000 {
+			return fmt.Errorf("expected numbers from 1 to 10000 separated by commas, found %q",
 				field)
 		}
 		*l = append(*l, n)
