@@ -299,7 +299,7 @@ func (r *jobLister) completeJobs(ctx context.Context, now time.Time,
 	for i, v := range views {
 		names[i] = v.Name
 	}
-	outcomes, err := r.LastOutcomes(ctx, now, names, charts.StripOutcomes)
+	outcomes, err := r.Outcomes.Last(ctx, now, names, charts.StripOutcomes)
 	if err != nil {
 		return nil, err
 	}

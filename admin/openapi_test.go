@@ -192,8 +192,8 @@ func describedOperations() map[string]operation {
 					object{"type": "array", "items": object{"type": "string"}}},
 				someOf("reason", "With this reason.", reasons.All()),
 				text("replica", "Of this replica."),
-				text("error", "With this text in the error, in any case. Of each state, at "+
-					"least the newest 5,000 runs are searched."),
+				text("error", "With this text in the error, in any case. Of each state, the "+
+					"newest 5,000 runs are searched, and 500 of skipped and missed ones."),
 				text("resource",
 					"Of jobs that lock this table or resource, or a related one."),
 				{"backfill", "Of this backfill.", object{"type": "string", "format": "uuid"}},

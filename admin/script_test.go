@@ -120,7 +120,7 @@ func TestTextsAreInTheTimeZoneOfTheViewer(t *testing.T) {
 			Kind: storage.TargetAll}, "")), "/jobs/rollup-sales/trigger", sentence,
 			[]string{"everything is paused since 10:08:15 by anna"}},
 		{"omitted runs of the timeline", crowd(), "/locks/timeline?span=24h", sentence,
-			[]string{"are drawn, since 11:39:35: zoom in"}},
+			[]string{"are drawn, since 11:47:55: zoom in"}},
 		{"histogram", contention(), "/", tooltip, []string{
 			"2026-03-13 16:15:00, 15 min: 150 succeeded", "12:00:00, 15 min: 31 succeeded",
 			"2026-03-13 16:45:00, 15 min: 1 failed", "10:15:00, 15 min: at most 10 ms"}},

@@ -148,11 +148,8 @@ func countUnsuccessful(f storage.RunFilter, names []string,
 		for _, state := range jobs.States() {
 			if state.Final() && state != jobs.Succeeded {
 				text := "'" + string(state) + "'"
-				condition := " AND r.unsuccessful_state = " + text
-				if f.Error != "" {
-					condition += withError
-				}
-				parts = append(parts, q.examined(text, condition, bound+1))
+				parts = append(parts, q.examined(text, " AND r.unsuccessful_state = "+text,
+					bound+1))
 			}
 		}
 	}

@@ -238,7 +238,7 @@ FROM generate_series(1, 20000) n, LATERAL (SELECT now() + n * interval '1 second
 		"job and replica": {storage.RunFilter{Job: "etl/7", Replica: "old"}, nil, "runs_job",
 			"runs_job_unsuccessful"},
 		"reason": {storage.RunFilter{Reason: "panic"}, nil, "", "runs_cause"},
-		"error":  {storage.RunFilter{Error: "x"}, nil, "", "runs_error"},
+		"error":  {storage.RunFilter{Error: "x"}, nil, "", "runs_unsuccessful"},
 		"time": {storage.RunFilter{Until: time.Now().Add(time.Hour)}, nil, "runs_created",
 			"runs_unsuccessful"},
 	} {

@@ -222,8 +222,7 @@ func throughQuery(f storage.RunFilter, names []string) (string, []any) {
 	}
 	most := lookedThrough
 	if f.Error != "" {
-		most = storage.MaxSearched
-		q.where += withError
+		most = storage.Searched(state)
 		onlyIf(hasError(q.arg(f.Error)), "error")
 	}
 	first := " ORDER BY " + q.find(f, true)

@@ -70,9 +70,7 @@ func runsQuery(f storage.RunFilter, names []string) (string, []any) {
 	order := " ORDER BY " + q.find(f, names == nil && f.Reason == "" &&
 		!slices.ContainsFunc(states, func(s jobs.State) bool { return s != jobs.Succeeded }))
 	page := fmt.Sprintf("%s LIMIT %d", order, storage.PageSize(f.Limit))
-	if q.order = page; f.Error != "" {
-		q.order = fmt.Sprintf("%s LIMIT %d", order, storage.MaxSearched)
-	}
+	q.order = page
 	if names != nil {
 		q.names = "SELECT unnest(" + q.arg(names) + `::text[]) COLLATE "C" AS name`
 	}
@@ -94,8 +92,9 @@ func runsQuery(f storage.RunFilter, names []string) (string, []any) {
 			condition = q.caused(f)
 		case f.Reason != "":
 			condition = " AND r.reason = " + q.arg(f.Reason)
-		case f.Error != "" && state.Final():
-			condition = withError
+		}
+		if f.Error != "" {
+			q.order = fmt.Sprintf("%s LIMIT %d", order, storage.Searched(state))
 		}
 		if state.Final() {
 			parts = append(parts, q.ofJobs(" AND "+inState(state, q.arg)+condition))
@@ -117,9 +116,6 @@ func runsQuery(f storage.RunFilter, names []string) (string, []any) {
 	}
 	return strings.Join(parts, " UNION ALL ") + page, args
 }
-
-// withError is the condition of the index of runs with an error.
-const withError = " AND r.error <> ''"
 
 // hasError is the condition that the error contains a text.
 func hasError(text string) string {

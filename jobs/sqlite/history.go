@@ -150,9 +150,7 @@ func runsQuery(f storage.RunFilter) (string, []any, error) {
 		order = " ORDER BY created_at, id"
 	}
 	page := order + " LIMIT " + q.arg(storage.PageSize(f.Limit))
-	if q.order = page; f.Error != "" {
-		q.order = fmt.Sprintf("%s LIMIT %d", order, storage.MaxSearched)
-	}
+	q.order = page
 	if err := q.selectJobs(f); err != nil {
 		return "", nil, err
 	}
@@ -170,6 +168,9 @@ func runsQuery(f storage.RunFilter) (string, []any, error) {
 		if state.Final() && state != jobs.Succeeded {
 			// as in the condition of the index
 			condition += " AND r.state NOT IN ('waiting', 'running', 'succeeded')"
+		}
+		if f.Error != "" {
+			q.order = fmt.Sprintf("%s LIMIT %d", order, storage.Searched(state))
 		}
 		parts = append(parts, "SELECT * FROM ("+q.ofJobs(condition)+")"+contains)
 	}

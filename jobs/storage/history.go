@@ -110,7 +110,7 @@ type RunFilter struct {
 	// below it.
 	Resource *locking.Resource
 	// Error selects runs whose errors contain the text. ASCII letters match in both cases. Only the
-	// newest runs are searched, at least MaxSearched of each state.
+	// newest runs are searched: see Searched.
 	Error    string
 	Backfill uuid.UUID // the runs of this backfill
 	// Later selects the runs for which Record.StartsLater returns this value.
@@ -125,9 +125,14 @@ type RunFilter struct {
 	Limit int
 }
 
-// MaxSearched is the number of runs of each state whose errors are searched for a text. A store
-// need not count runs without an error.
-const MaxSearched = 5_000
+// Searched returns the number of runs in a state whose errors are searched for a text. Skipped and
+// missed runs have an error only if an earlier attempt failed, and there may be very many of them.
+func Searched(state jobs.State) int {
+	if state == jobs.Skipped || state == jobs.Missed {
+		return 500
+	}
+	return 5_000
+}
 
 // SearchedStates returns the states whose runs are searched for an error: those of the filter, or
 // all states in which a run may have an error.

@@ -240,7 +240,7 @@ func (r *Reader) lastOutcomes(ctx context.Context, names []string,
 		if len(names) == 0 {
 			break
 		}
-		found, err := r.outcomes.Last(ctx, now, names, n)
+		found, err := r.Outcomes.Last(ctx, now, names, n)
 		if err != nil {
 			return nil, err
 		}

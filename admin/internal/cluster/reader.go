@@ -14,13 +14,13 @@ import (
 // Reader queries the state of the cluster. It is safe for concurrent use.
 type Reader struct {
 	records.Reader
+	Outcomes  *records.Outcomes // the last runs of jobs
 	lock      *locks.Reader
 	upcoming  func(from time.Time, n int) []ScheduledFiring // may be nil
 	endCounts *records.Cached[talliedDay]
 	known     *records.Cached[Facts]
 	groups    *records.Cached[[]storage.Group]
 	delays    startDelays
-	outcomes  *records.Outcomes
 	counted   *records.Keyed[histogramSpan, []storage.Quarter]
 	ops       *operations.Operations // may be nil
 }
@@ -31,7 +31,7 @@ func NewReader(runs records.Reader, lock *locks.Reader, ops *operations.Operatio
 	upcoming func(from time.Time, n int) []ScheduledFiring) *Reader {
 	store := runs.Store
 	r := &Reader{Reader: runs, lock: lock, upcoming: upcoming, ops: ops,
-		outcomes: records.NewOutcomes(store)}
+		Outcomes: records.NewOutcomes(store)}
 	r.endCounts = records.NewQuietCached(
 		func(ctx context.Context, now time.Time) (talliedDay, error) {
 			endCounts, err := store.EndCounts(ctx, now.Add(-lastDay))
@@ -47,13 +47,6 @@ func NewReader(runs records.Reader, lock *locks.Reader, ops *operations.Operatio
 			return store.Groups(ctx)
 		})
 	return r
-}
-
-// LastOutcomes returns the last n runs of each job at now, the youngest first, without runs of
-// backfills. The caller must not change them.
-func (r *Reader) LastOutcomes(ctx context.Context, now time.Time, names []string,
-	n int) (map[string][]storage.Outcome, error) {
-	return r.outcomes.Last(ctx, now, names, n)
 }
 
 // Groups returns the groups of jobs, for a filter. It is cached, because it reads all jobs.

@@ -62,7 +62,7 @@ func (r *Reader) startDelays(ctx context.Context, of map[string]bool,
 	if len(unknown) == 0 {
 		return delays, nil
 	}
-	outcomes, err := r.outcomes.Last(ctx, now, unknown, outcomesOfJob)
+	outcomes, err := r.Outcomes.Last(ctx, now, unknown, outcomesOfJob)
 	if err != nil {
 		return nil, err
 	}

@@ -158,8 +158,6 @@ CREATE INDEX runs_unsuccessful ON holdfast.runs (unsuccessful_state, created_at,
     INCLUDE (job, cause) WHERE unsuccessful_state IS NOT NULL;
 CREATE INDEX runs_cause ON holdfast.runs (cause, created_at, id)
     INCLUDE (job, unsuccessful_state, replica) WHERE cause IS NOT NULL;
-CREATE INDEX runs_error ON holdfast.runs (unsuccessful_state, created_at, id)
-    WHERE unsuccessful_state IS NOT NULL AND error <> '';
 CREATE INDEX runs_job_unsuccessful ON holdfast.runs (job, created_at, id)
     WHERE unsuccessful_state IS NOT NULL;
 
