@@ -431,7 +431,8 @@ func (h *history) report(lasted time.Duration) {
 	var lines []string
 	for kind, all := range h.times {
 		slices.SortFunc(all, func(a, b timing) int { return cmp.Compare(a.took, b.took) })
-		p50, p99, most := all[len(all)/2], all[len(all)*99/100], all[len(all)-1]
+		// 99 % of the answers took at most p99: the nearest rank.
+		p50, p99, most := all[len(all)/2], all[(99*len(all)+99)/100-1], all[len(all)-1]
 		lines = append(lines, fmt.Sprintf("%-40s %4d answers, p50 %6.1f ms, p99 %6.1f ms, max "+
 			"%6.1f ms, %d bytes: %s", kind, len(all), ms(p50.took), ms(p99.took), ms(most.took),
 			most.bytes, most.path))
