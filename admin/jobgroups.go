@@ -172,7 +172,7 @@ func selectStates(all []storage.JobState, f storage.JobFilter) []storage.JobStat
 		return all
 	}
 	narrows := narrowing(f)
-	var places []int // a state is much larger
+	var places []int // counts the states before they are copied: each is large
 	for i := range all {
 		if narrows(&all[i]) {
 			places = append(places, i)

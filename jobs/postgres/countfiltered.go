@@ -157,7 +157,7 @@ func countUnsuccessful(f storage.RunFilter, names []string,
 		strings.Join(parts, ") UNION ALL (") + ")) a GROUP BY state", bound, q.args
 }
 
-// examinedRows bounds the runs of which countAll reads more than an entry of an index.
+// examinedRows bounds the runs that countAll reads from the table, and not only from an index.
 const examinedRows = 4_000
 
 // countAll returns the query of the number of runs in all states, and of those that it reads: at

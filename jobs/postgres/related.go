@@ -161,8 +161,8 @@ func (s *Store) relatedPart(ctx context.Context, f storage.RunFilter,
 	return pgx.CollectRows(rows, scanRecord)
 }
 
-// ofEachJob returns a page of the runs of the named jobs, by the index of each job. Fewer of these
-// runs than a page were created between oldest and newest.
+// ofEachJob returns a page of the runs of the named jobs, by the index of each job. Less than a
+// page of them was created between oldest and newest.
 func (s *Store) ofEachJob(ctx context.Context, f storage.RunFilter, names []string,
 	oldest, newest time.Time) ([]storage.Record, error) {
 	for _, back := range lookedBack() {

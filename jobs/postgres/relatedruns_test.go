@@ -18,7 +18,8 @@ import (
 func TestRunsOfSeldomJobsAmongMany(t *testing.T) {
 	s := newHarness(t)
 	s.exec(`
-INSERT INTO holdfast.jobs SELECT unnest('{seldom/a,seldom/b,seldom/c,busy}'::text[]), 1, now(), now();
+INSERT INTO holdfast.jobs
+SELECT unnest('{seldom/a,seldom/b,seldom/c,busy}'::text[]), 1, now(), now();
 INSERT INTO holdfast.definitions (job, hash, version, schedule, zone, handler, resources, recover,
     description)
 SELECT name, 'h', 1, '', '', '', '[]', false, '' FROM holdfast.jobs;

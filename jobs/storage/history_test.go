@@ -24,7 +24,7 @@ func TestFiltersThatSelectNothing(t *testing.T) {
 		{"a page back", RunFilter{Until: at(3), After: cursor(2)}, false},
 		{"between two runs", RunFilter{After: cursor(2), Before: cursor(3)}, false},
 		{"between two runs of one time", RunFilter{After: cursor(2), Before: cursor(2)}, false},
-		{"after a run and before an older one", RunFilter{After: cursor(3), Before: cursor(2)}, true},
+		{"between swapped runs", RunFilter{After: cursor(3), Before: cursor(2)}, true},
 	} {
 		if got := c.filter.Nothing(); got != c.nothing {
 			t.Errorf("%s: %t, want %t", c.name, got, c.nothing)

@@ -214,7 +214,8 @@ type Listings interface {
 	// Resources returns the resources of the active definitions, sorted by key, without the names
 	// of jobs.
 	Resources(ctx context.Context) ([]locking.Resource, error)
-	// Outcomes returns the last n runs of each job, the youngest first, without runs of backfills.
+	// Outcomes returns the last n of the selected runs of each job, the youngest first, without
+	// runs of backfills.
 	Outcomes(ctx context.Context, of []OutcomesOf, n int) (map[string][]Outcome, error)
 	// EndCounts counts the ended runs that did not succeed. It considers only runs that were
 	// created at the time since or later.

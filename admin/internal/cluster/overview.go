@@ -163,8 +163,8 @@ func (r *Reader) next(ctx context.Context, now time.Time, pauses []storage.Pause
 	return next, len(paused), nil
 }
 
-// pausedJobs selects the jobs that the pauses cover. If each covers one job, their names find them
-// faster.
+// pausedJobs selects the jobs that the pauses cover. If each covers one job, it selects them by
+// their names, which takes less time.
 func pausedJobs(pauses []storage.Pause) storage.JobFilter {
 	f := storage.JobFilter{Limit: storage.MaxBatch}
 	for _, p := range pauses {

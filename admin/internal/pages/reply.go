@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// maxIndented is the size of the JSON up to which an answer is indented, for people. To indent a
+// maxIndented is the largest JSON, in bytes, that is indented for people who read it. To indent a
 // long list takes a fifth of its processor time.
 const maxIndented = 16 << 10
 

@@ -10,10 +10,11 @@ import (
 )
 
 const (
-	// settledAge is the age from which no older run of the job can appear: a transaction that
-	// creates one has ended long before.
+	// settledAge is the age from which ended runs are kept. Replicas commit a run within seconds
+	// after its creation. A program may trigger a run in a transaction that takes longer. Then this
+	// run can be missing until settledLifetime is over.
 	settledAge = time.Minute
-	// settledLifetime is how long ended runs are not read again, although they may be pruned.
+	// settledLifetime is how long ended runs are kept. Some of them may be pruned meanwhile.
 	settledLifetime = 10 * time.Minute
 	// maxSettledJobs bounds the memory: the runs of a job take up to 3 kB.
 	maxSettledJobs = 4_000
@@ -28,7 +29,7 @@ type Outcomes struct {
 	settled map[string]settledRuns
 }
 
-// settledRuns are the last runs of a job, up to a time from which all have ended.
+// settledRuns are the last runs of a job, without the newest ones, which may change.
 type settledRuns struct {
 	runs  []storage.Outcome // the newest first
 	asked int               // number of last runs that were asked for
@@ -76,8 +77,7 @@ func (o *Outcomes) Last(ctx context.Context, now time.Time, names []string,
 	return found, nil
 }
 
-// settledOf returns the runs from the first one that has ended, is older than settledAge, and after
-// which all have ended.
+// settledOf returns the oldest of the runs: as many as have ended and have the age settledAge.
 func settledOf(runs []storage.Outcome, now time.Time) []storage.Outcome {
 	first := len(runs)
 	for first > 0 && runs[first-1].State.Final() &&
@@ -87,6 +87,7 @@ func settledOf(runs []storage.Outcome, now time.Time) []storage.Outcome {
 	return runs[first:]
 }
 
+// keep adds runs to those that are kept. If there would be too many, it forgets the others.
 func (o *Outcomes) keep(fresh map[string]settledRuns) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
