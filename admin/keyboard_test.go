@@ -19,11 +19,12 @@ type stop struct {
 	Inside  bool   // the window shows all or nearly all of it
 	Covered string // the element in front of it, or ""
 	Outline float64
+	Where   string // top and bottom of the element, and height and scroll offset of the window
 }
 
 const whereFocusIs = `(() => {
 	const e = document.activeElement;
-	if (!e || e === document.body) return {name: "", place: -1, inside: true, covered: "", outline: 0};
+	if (!e || e === document.body) return {name: "", place: -1, inside: true, covered: "", outline: 0, where: ""};
 	const r = e.getClientRects()[0], style = getComputedStyle(e);
 	const at = document.elementFromPoint(r.left + Math.min(r.width, innerWidth - r.left) / 2, r.top + r.height / 2);
 	return {
@@ -31,6 +32,7 @@ const whereFocusIs = `(() => {
 		inside: r.top >= -1 && r.top < innerHeight && r.left >= -1 && r.left < innerWidth,
 		covered: at && (at === e || e.contains(at) || at.contains(e)) ? "" : at ? at.tagName + "." + at.className : "nothing",
 		outline: style.outlineStyle === "none" ? 0 : parseFloat(style.outlineWidth),
+		where: r.top + " to " + r.bottom + " of " + innerHeight + ", scrolled by " + scrollY,
 	};
 })()`
 

@@ -192,6 +192,45 @@ func TestCountersTick(t *testing.T) {
 		`.textContent === "now"`)
 }
 
+// movedByCounters moves the clock of the page on by one second after the other, and returns the first
+// elements that are at another place after their counters have counted.
+const movedByCounters = `(() => {
+	const place = () => [...document.querySelectorAll("main *")].map((e) => [e, e.getBoundingClientRect()]);
+	const moved = [], now = Date.now;
+	let before = place();
+	for (let s = 1; s <= 125 && moved.length < 3; s++) {
+		Date.now = () => now() + s * 1000;
+		document.dispatchEvent(new Event("visibilitychange"));
+		const after = place();
+		const at = before.findIndex(([, was], i) => Math.abs(was.top - after[i][1].top) > 1);
+		if (at >= 0) moved.push("after " + s + " s: " + before[at][0].outerHTML.slice(0, 100));
+		before = after;
+	}
+	return moved;
+})()`
+
+// TestCountersDoNotMoveThePage checks that nothing moves when a time that counts becomes longer or
+// shorter, for example from 59 s to 1 min to 1 min 1 s.
+func TestCountersDoNotMoveThePage(t *testing.T) {
+	t.Parallel()
+	window := tab(t)
+	site := siteIn(t, window, newServer(t, actionOptions(contention())).Handler())
+	short := []string{"/", "/locks", "/jobs/rollup-sales"}
+	long := append(slices.Clip(short), "/jobs", "/runs", "/runs/"+id(10).String(),
+		"/runs/"+id(20).String(), "/replicas", "/agenda", "/backfills")
+	for _, path := range soak.Pick(short, long) {
+		for _, s := range screens() {
+			if s.Scheme == "dark" {
+				continue
+			}
+			visit(t, window, s, site+path+"?refresh=off")
+			if moved := evaluate[[]string](t, window, movedByCounters); len(moved) > 0 {
+				t.Errorf("%s, %s: moved %s", path, s.Name, strings.Join(moved, "\n"))
+			}
+		}
+	}
+}
+
 // TestExplainedTimeIsInTheFieldInTheZoneOfThePage follows a link to an explanation, which has the
 // time in UTC, and sends the form as it is.
 func TestExplainedTimeIsInTheFieldInTheZoneOfThePage(t *testing.T) {
