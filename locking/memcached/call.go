@@ -120,6 +120,23 @@ func (c *call) reply(i int) *reply {
 	return &c.replies[i]
 }
 
+// values returns the items that the commands from this index on have read: one for each of the keys,
+// in the order in which the commands ask for them, or nil.
+func (c *call) values(from int, keys []string) []*item {
+	found, next := make([]*item, len(keys)), 0
+	for i := from; c.reply(i) != nil; i++ {
+		for n := range c.replies[i].items {
+			it := &c.replies[i].items[n]
+			for keys[next] != it.key {
+				next++
+			}
+			found[next] = it
+			next++
+		}
+	}
+	return found
+}
+
 // words are the one-line replies.
 var words = map[string]kind{
 	"STORED": replyStored, "NOT_STORED": replyNotStored, "EXISTS": replyExists,

@@ -61,15 +61,17 @@ func TestEachCallGetsItsOwnReplies(t *testing.T) {
 	}
 }
 
-// TestRequestsAreSentTogether counts the pieces that many requests need.
+// TestRequestsAreSentTogether counts the pieces that many requests need, and the commands that read:
+// memcached sends its replies after each of them.
 func TestRequestsAreSentTogether(t *testing.T) {
 	_, proxy, b := throughProxy(t)
 	if err := b.Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	var pieces atomic.Int64
+	var pieces, reads atomic.Int64
 	first, more := make(chan struct{}), make(chan struct{})
-	proxy.OnRequest(func([]byte) servertest.Fate {
+	proxy.OnRequest(func(text []byte) servertest.Fate {
+		reads.Add(int64(bytes.Count(text, []byte("gets "))))
 		if pieces.Add(1) == 1 {
 			close(first)
 			<-more
@@ -92,6 +94,9 @@ func TestRequestsAreSentTogether(t *testing.T) {
 	}
 	if n := pieces.Load(); n != 1 {
 		t.Errorf("100 adds took %d pieces, want 1", n)
+	}
+	if n := reads.Load(); n != 1 {
+		t.Errorf("100 adds took %d commands that read, want 1", n)
 	}
 	for i, err := range b.DeleteAll(t.Context(), items) {
 		if err != nil {

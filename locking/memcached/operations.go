@@ -42,17 +42,24 @@ func (b *Backend) AddAll(ctx context.Context, items []locking.Item,
 		func(i int, err error) { results[i].Err = err },
 		func(l *link, mine []int) {
 			size := 0
-			for _, i := range mine {
+			keys := make([]string, len(mine))
+			for n, i := range mine {
 				size += 2*perItem + len(items[i].Value)
+				keys[n] = items[i].Key
 			}
-			request := newCall(2*len(mine), size)
+			request := newCall(len(mine)+1+len(mine)/maxKeys, size)
 			for _, i := range mine {
 				request.add(items[i].Key, items[i].Value, ttl)
-				request.gets(items[i].Key)
+			}
+			// memcached sends what it has to reply after each command that reads, so the values are
+			// read together, after all items have been added.
+			for some := range slices.Chunk(keys, maxKeys) {
+				request.gets(some...)
 			}
 			c, err := l.do(ctx, request)
+			found := request.values(len(mine), keys)
 			for n, i := range mine {
-				results[i] = added(items[i], c, request.reply(2*n), request.reply(2*n+1), err)
+				results[i] = added(items[i], c, request.reply(n), found[n], err)
 			}
 		})
 	return results
@@ -60,13 +67,10 @@ func (b *Backend) AddAll(ctx context.Context, items []locking.Item,
 
 // added returns the result for one item. If its value was read, the item is there, whatever became
 // of the reply to add.
-func added(want locking.Item, c *conn, add, gets *reply, err error) locking.Added {
+func added(want locking.Item, c *conn, add *reply, found *item, err error) locking.Added {
 	result := locking.Added{Err: changed(add, err)}
-	if gets == nil || len(gets.items) == 0 {
-		return result
-	}
-	found := gets.items[0]
 	switch {
+	case found == nil:
 	case result.Err == nil && bytes.Equal(found.value, want.Value):
 		result.Version = locking.Version{Connection: c.id, Number: found.version}
 	case errors.Is(result.Err, locking.ErrNotStored):
