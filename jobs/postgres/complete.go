@@ -54,21 +54,19 @@ func (s *Store) completeInTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.
 func (s *Store) finishAndCommit(ctx context.Context, conn *pgxpool.Conn, tx fencedTx,
 	run *jobs.Run) (committed bool, err error) {
 	b := &pgx.Batch{}
-	tx.queueCheck(b)
-	b.Queue(planByKey)
+	tx.queueOwn(b)
 	if saved := run.Internal(attempt.NewKey()).Saved(); saved != nil {
 		b.Queue(saveOwn, run.Token, run.ID, string(saved))
 	}
-	b.Queue(endOwnRun, run.Token, run.ID, output.PlainText(run.OutputText()),
+	b.Queue(endOwnRun, int64(run.Token), rawID(run.ID), output.PlainText(run.OutputText()),
 		textOrNull(run.Result())).QueryRow(func(row pgx.Row) error {
 		var one int64
-		err := row.Scan(&one)
+		err := row.Scan(&one, nil)
 		if isRefused(err) {
 			return fmt.Errorf("finish run in its own transaction: %w", storage.ErrSuperseded)
 		}
 		return err
 	})
-	b.Queue(planAsUsual)
 	b.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
 		err := requireCommit(tag)
 		committed = err == nil

@@ -22,13 +22,20 @@ const (
 	// FOR SHARE lets several transactions of one run coexist, while a deletion of the claim waits
 	// for all of them. The check compares the run too, because a restored database draws tokens
 	// again. A caller that has only the token is checked by the token alone. The lock assigns the
-	// transaction its id in any case.
-	readClaim = `SELECT pg_current_xact_id()::text FROM holdfast.claims
-		WHERE token = $1 AND run = coalesce($2, run)
+	// transaction its id in any case. The timeouts apply to the statements that follow. An empty one
+	// stays as it is.
+	readClaim = `SELECT pg_current_xact_id()::text, ` + planAsUsual + `,
+		concat(set_config('statement_timeout',
+				coalesce(nullif($3::text, ''), current_setting('statement_timeout')), true),
+			set_config('idle_in_transaction_session_timeout', coalesce(nullif($4::text, ''),
+				current_setting('idle_in_transaction_session_timeout')), true))
+		FROM holdfast.claims WHERE token = $1 AND run = coalesce($2, run)
 		FOR SHARE`
 	// checkTransaction fails by a division by zero, so that a COMMIT behind it takes no effect.
 	checkTransaction = `SELECT 1 / coalesce(
 		(pg_current_xact_id_if_assigned() = $1::text::xid8)::int, 0)`
+	// checkOwn also begins statements of the store.
+	checkOwn   = checkTransaction + `, ` + planByKey
 	claimState = `SELECT r.state, EXISTS (SELECT FROM holdfast.claims c WHERE c.token = $2)
 		FROM holdfast.runs r WHERE r.id = $1 AND r.token = $2`
 
@@ -48,12 +55,19 @@ WITH gone AS (
         finished_at = clock_timestamp()
     WHERE id = $2 AND state = 'running' AND EXISTS (SELECT FROM gone) RETURNING id
 )
-SELECT 1 / count(*) FROM ended`
+SELECT 1 / count(*), ` + planAsUsual + ` FROM ended`
 
 	// The store's own statements look up rows by key (see beginPipeline). The job's statements are
-	// planned with the settings of the session.
-	planByKey   = `SET LOCAL enable_seqscan = off`
-	planAsUsual = `SET LOCAL enable_seqscan TO DEFAULT`
+	// planned with the settings that they had before.
+	planByKey = `concat(
+		set_config('holdfast.seqscan', current_setting('enable_seqscan'), true),
+		set_config('holdfast.plans', current_setting('plan_cache_mode'), true),
+		set_config('enable_seqscan', 'off', true),
+		set_config('plan_cache_mode', 'force_generic_plan', true))`
+	planAsUsual = `concat(
+		set_config('enable_seqscan', current_setting('holdfast.seqscan'), true),
+		set_config('plan_cache_mode', current_setting('holdfast.plans'), true))`
+	beginOwn = `SELECT ` + planByKey
 )
 
 // ErrTransactionControl refuses a statement that would end the fenced transaction.
@@ -117,21 +131,20 @@ func holderOf(run *jobs.Run) holder { return holder{token: run.Token, run: &run.
 // queueFence adds the fence check, and the bounds by ctx, to a batch.
 func queueFence(ctx context.Context, b *pgx.Batch, h holder) *fenceAnswer {
 	answer := &fenceAnswer{}
-	b.Queue(planByKey)
-	b.Queue(readClaim, h.token, h.run).Query(func(rows pgx.Rows) error {
-		_, err := pgx.ForEachRow(rows, []any{&answer.transaction}, func() error {
-			answer.found = true
-			return nil
-		})
-		return err
-	})
-	b.Queue(planAsUsual)
+	b.Queue(beginOwn)
+	statement, idle := "", ""
 	if deadline, ok := ctx.Deadline(); ok {
 		left := max(time.Until(deadline).Milliseconds(), 1)
-		b.Queue("SELECT set_config('statement_timeout', $1, true), "+
-			"set_config('idle_in_transaction_session_timeout', $2, true)",
-			fmt.Sprint(left), fmt.Sprint(left+60_000))
+		statement, idle = fmt.Sprint(left), fmt.Sprint(left+60_000)
 	}
+	b.Queue(readClaim, int64(h.token), (*rawID)(h.run), statement, idle).
+		Query(func(rows pgx.Rows) error {
+			_, err := pgx.ForEachRow(rows, []any{&answer.transaction, nil, nil}, func() error {
+				answer.found = true
+				return nil
+			})
+			return err
+		})
 	return answer
 }
 
@@ -153,12 +166,24 @@ func (tx fencedTx) send(ctx context.Context, b *pgx.Batch) error {
 func (tx fencedTx) queueCheck(b *pgx.Batch) {
 	b.Queue(checkTransaction, tx.id).QueryRow(func(row pgx.Row) error {
 		var one int
-		err := row.Scan(&one)
-		if isRefused(err) {
-			return errEnded
-		}
-		return err
+		return ended(row.Scan(&one))
 	})
+}
+
+// queueOwn is queueCheck for a batch that continues with statements of the store.
+func (tx fencedTx) queueOwn(b *pgx.Batch) {
+	b.Queue(checkOwn, tx.id).QueryRow(func(row pgx.Row) error {
+		var one int
+		return ended(row.Scan(&one, nil))
+	})
+}
+
+// ended returns the error of a check.
+func ended(err error) error {
+	if isRefused(err) {
+		return errEnded
+	}
+	return err
 }
 
 // beginFenced begins a transaction with the fence check, in one round trip.

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -76,6 +78,71 @@ func benchmarkFirings(b *testing.B, n int) {
 	b.ReportMetric(float64(walWritten(b, s)-wal)/firings, "wal-B/firing")
 	b.ReportMetric(float64(starts.Microseconds())/firings, "µs-start/firing")
 	b.ReportMetric(float64(finishes.Microseconds())/firings, "µs-finish/firing")
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkSQLRun starts 50 runs in one transaction, and each of them inserts a row with the handler
+// sql, one after the other. The metric is the processor time of PostgreSQL's backends for a run
+// after its start: the fenced transaction with the statement and the end of the run.
+func BenchmarkSQLRun(b *testing.B) {
+	s := openAs(b, database(b), "a")
+	if _, err := s.pool.Exec(b.Context(), "CREATE TABLE public.rows (n int)"); err != nil {
+		b.Fatal(err)
+	}
+	session := uuid.New()
+	if err := s.Open(b.Context(), storage.Session{ID: session, Replica: "one", Version: "v1",
+		TTL: time.Hour}); err != nil {
+		b.Fatal(err)
+	}
+	const n = 50
+	requests, definitions := make([]storage.StartRequest, n), make([]storage.Definition, n)
+	for i := range requests {
+		r := request(b, fmt.Sprintf("job-%04d", i), fmt.Sprintf("t%04d", i))
+		requests[i], definitions[i] = r, storage.Definition{Name: r.Firing.Job, Hash: "h"}
+	}
+	versions, err := s.Register(b.Context(), session, definitions)
+	if err != nil {
+		b.Fatal(err)
+	}
+	statements := []storage.Statement{{SQL: "INSERT INTO public.rows DEFAULT VALUES"}}
+	scheduledAt := time.Now().UTC().Truncate(time.Second)
+	ctx, cancel := context.WithTimeout(b.Context(), time.Hour)
+	defer cancel()
+	fire := func(backends []int) (used time.Duration) {
+		scheduledAt = scheduledAt.Add(time.Second)
+		for i := range requests {
+			requests[i].Run, requests[i].Firing.ScheduledAt, requests[i].WaitSince,
+				requests[i].Version = uuid.Must(uuid.NewV7()), scheduledAt, time.Now(),
+				versions[requests[i].Firing.Job]
+		}
+		var took time.Duration
+		granted := startMeasured(b, s, session, requests, &took)
+		if len(granted) != n {
+			b.Fatalf("granted %d of %d", len(granted), n)
+		}
+		before := usedBy(b, backends)
+		for i, g := range granted {
+			run := jobstest.StoredRun(s, requests[i], g.Token)
+			if _, err := s.RunStatements(ctx, run, statements); err != nil {
+				b.Fatal(err)
+			}
+		}
+		return usedBy(b, backends) - before
+	}
+	const warmUp = 10
+	for range warmUp {
+		fire(nil)
+	}
+	backends := backendsOf(b, s)
+	var used time.Duration
+	var runs int
+	start := time.Now()
+	for b.Loop() {
+		used += fire(backends)
+		runs += n
+	}
+	b.ReportMetric(float64(used.Microseconds())/float64(runs), "µs-postgres/run")
+	b.ReportMetric(float64(time.Since(start).Microseconds())/float64(runs), "µs/run")
 	b.ReportMetric(0, "ns/op")
 }
 

@@ -14,8 +14,7 @@ import (
 // the tables least: they are new, or were small or empty at their last analysis. A generic plan
 // would remain in use while the tables grow.
 func TestPlansLookUpByKey(t *testing.T) {
-	const planInJob = "SELECT set_config('plan_cache_mode', 'force_generic_plan', true), " +
-		"set_config('enable_seqscan', 'off', true)"
+	const planInJob = beginOwn
 	const planRefused = "SET LOCAL holdfast.refused = '{}';"
 	statements := []struct{ name, settings, sql string }{
 		{"holdSession", beginByHash, holdSession}, {"addFences", beginByHash, addFences},
