@@ -22,8 +22,8 @@ const (
 	// FOR SHARE lets several transactions of one run coexist, while a deletion of the claim waits
 	// for all of them. The check compares the run too, because a restored database draws tokens
 	// again. A caller that has only the token is checked by the token alone. The lock assigns the
-	// transaction its id in any case. The timeouts apply to the statements that follow. An empty one
-	// stays as it is.
+	// transaction its id in any case. The timeouts apply to the statements that follow. If one is
+	// empty, the setting stays.
 	readClaim = `SELECT pg_current_xact_id()::text, ` + planAsUsual + `,
 		concat(set_config('statement_timeout',
 				coalesce(nullif($3::text, ''), current_setting('statement_timeout')), true),

@@ -81,9 +81,9 @@ func benchmarkFirings(b *testing.B, n int) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkSQLRun starts 50 runs in one transaction, and each of them inserts a row with the handler
-// sql, one after the other. The metric is the processor time of PostgreSQL's backends for a run
-// after its start: the fenced transaction with the statement and the end of the run.
+// BenchmarkSQLRun starts 50 runs in one transaction. Then each of them inserts a row with the
+// handler sql, one after the other. The metric is the processor time of PostgreSQL's backends for a
+// run after its start: the fenced transaction with the statement and the end of the run.
 func BenchmarkSQLRun(b *testing.B) {
 	s := openAs(b, database(b), "a")
 	if _, err := s.pool.Exec(b.Context(), "CREATE TABLE public.rows (n int)"); err != nil {

@@ -120,8 +120,8 @@ func (c *call) reply(i int) *reply {
 	return &c.replies[i]
 }
 
-// values returns the items that the commands from this index on have read: one for each of the keys,
-// in the order in which the commands ask for them, or nil.
+// values returns the items that the commands from this index on have read: for each of the keys, in
+// the order in which the commands ask for them, its item or nil.
 func (c *call) values(from int, keys []string) []*item {
 	found, next := make([]*item, len(keys)), 0
 	for i := from; c.reply(i) != nil; i++ {

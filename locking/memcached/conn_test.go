@@ -61,8 +61,8 @@ func TestEachCallGetsItsOwnReplies(t *testing.T) {
 	}
 }
 
-// TestRequestsAreSentTogether counts the pieces that many requests need, and the commands that read:
-// memcached sends its replies after each of them.
+// TestRequestsAreSentTogether counts the pieces that many requests need, and the commands that
+// read: memcached sends its replies after each of them.
 func TestRequestsAreSentTogether(t *testing.T) {
 	_, proxy, b := throughProxy(t)
 	if err := b.Ping(t.Context()); err != nil {
