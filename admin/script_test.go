@@ -192,8 +192,8 @@ func TestCountersTick(t *testing.T) {
 		`.textContent === "now"`)
 }
 
-// movedByCounters moves the clock of the page on by one second after the other. It returns the first
-// elements that are at another place after the counters have counted.
+// movedByCounters moves the clock of the page on by one second after the other. It returns the
+// first elements that are at another place after the counters have counted.
 const movedByCounters = `(() => {
 	const place = () => [...document.querySelectorAll("main *")].map((e) => [e, e.getBoundingClientRect()]);
 	const moved = [], now = Date.now;
