@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/memory"
 )
@@ -65,12 +66,10 @@ type slowReads struct {
 }
 
 func (b slowReads) Get(ctx context.Context, keys ...string) (map[string][]byte, error) {
-	select {
-	case <-time.After(b.takes):
-		return b.Backend.Get(ctx, keys...)
-	case <-ctx.Done():
+	if sleep.For(ctx, b.takes) != nil {
 		return nil, fmt.Errorf("get: %w: %w", locking.ErrUnavailable, ctx.Err())
 	}
+	return b.Backend.Get(ctx, keys...)
 }
 
 // A caller that does not wait for the reply of a server says nothing about the server. If such a

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/internal/test/lockingtest"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/memory"
@@ -149,12 +150,10 @@ func (s *slow) AddAll(ctx context.Context, items []locking.Item,
 func (s *slow) Renew(ctx context.Context, key string, value []byte, ttl time.Duration) error {
 	deadline, _ := ctx.Deadline()
 	s.deadlines = append(s.deadlines, deadline)
-	select {
-	case <-time.After(time.Duration(s.renew.Load())):
-		return s.Backend.Renew(ctx, key, value, ttl)
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", locking.ErrUnclear, context.Cause(ctx))
+	if err := sleep.For(ctx, time.Duration(s.renew.Load())); err != nil {
+		return fmt.Errorf("%w: %w", locking.ErrUnclear, err)
 	}
+	return s.Backend.Renew(ctx, key, value, ttl)
 }
 
 func TestSlowRepliesDoNotExtendTheTrust(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -64,12 +65,7 @@ func counting(d time.Duration) ([]jobs.Registration, func(job string) int) {
 		mu.Lock()
 		calls[run.Job]++
 		mu.Unlock()
-		select {
-		case <-time.After(d):
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+		return sleep.For(ctx, d)
 	})
 	return []jobs.Registration{handler}, func(job string) int {
 		mu.Lock()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/internal/test/simstore"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
@@ -39,10 +40,8 @@ func (p *past) handlers() []jobs.Registration {
 				p.count(1)
 				defer p.count(-1)
 			}
-			select {
-			case <-time.After(takes):
-			case <-ctx.Done():
-				return context.Cause(ctx)
+			if err := sleep.For(ctx, takes); err != nil {
+				return err
 			}
 			if run.Key != "" && p.fails[run.ScheduledAt.Format(time.TimeOnly)] {
 				return errors.New("as it was told to")

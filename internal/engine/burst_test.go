@@ -9,6 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -25,9 +26,7 @@ type countedReads struct {
 
 func (b *countedReads) Get(ctx context.Context, keys ...string) (map[string][]byte, error) {
 	b.keys += len(keys)
-	select {
-	case <-time.After(b.takes):
-	case <-ctx.Done():
+	if sleep.For(ctx, b.takes) != nil {
 		return nil, fmt.Errorf("get: %w: %w", locking.ErrUnavailable, ctx.Err())
 	}
 	if b.down {

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/retry"
@@ -44,10 +45,8 @@ func (j *journal) handlers() []jobs.Registration {
 			j.mu.Lock()
 			takes, fails := j.takes[run.Job], j.fails[entry]
 			j.mu.Unlock()
-			select {
-			case <-time.After(takes):
-			case <-ctx.Done():
-				return context.Cause(ctx)
+			if err := sleep.For(ctx, takes); err != nil {
+				return err
 			}
 			if fails {
 				return errors.New("as it was told to")

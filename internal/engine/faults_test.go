@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/internal/test/lockingtest"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -82,12 +83,10 @@ type slowLocks struct {
 }
 
 func (s slowLocks) Add(ctx context.Context, key string, value []byte, ttl time.Duration) error {
-	select {
-	case <-time.After(s.after):
-		return s.Backend.Add(ctx, key, value, ttl)
-	case <-ctx.Done():
+	if sleep.For(ctx, s.after) != nil {
 		return fmt.Errorf("%w: %w", locking.ErrUnavailable, ctx.Err())
 	}
+	return s.Backend.Add(ctx, key, value, ttl)
 }
 
 // AddAll implements locking.Backend.

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -25,9 +26,7 @@ type laborious struct {
 
 func (l *laborious) CheckMisfires(ctx context.Context, checks []storage.MisfireCheck,
 	find func(string, storage.Cursor) []storage.Misfired) (map[string]time.Time, error) {
-	select {
-	case <-time.After(time.Duration(len(checks)) * l.perJob):
-	case <-ctx.Done():
+	if sleep.For(ctx, time.Duration(len(checks))*l.perJob) != nil {
 		return nil, fmt.Errorf("misfire check: %w: %w", storage.ErrUnavailable, ctx.Err())
 	}
 	l.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -22,12 +23,7 @@ func takesBy(lengths map[string]time.Duration) []jobs.Registration {
 			if !known {
 				length = time.Second
 			}
-			select {
-			case <-time.After(length):
-				return nil
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
+			return sleep.For(ctx, length)
 		})}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/internal/engine"
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/internal/test/simstore"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
@@ -174,12 +175,7 @@ func job(t *testing.T, name string, interval time.Duration, names ...string) job
 func takes(d time.Duration) []jobs.Registration {
 	return []jobs.Registration{jobs.Handle("work",
 		func(ctx context.Context, _ *jobs.Run, _ struct{}) error {
-			select {
-			case <-time.After(d):
-				return nil
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
+			return sleep.For(ctx, d)
 		})}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/rs/zerolog"
@@ -74,9 +75,7 @@ func (s *scripted) Heartbeat(ctx context.Context, _ uuid.UUID,
 		storage.HeartbeatReply{Now: time.Now().Add(s.ahead), Claims: maps.Clone(s.claims),
 			Definitions: s.definitions}
 	s.mu.Unlock()
-	select {
-	case <-time.After(slow):
-	case <-ctx.Done():
+	if sleep.For(ctx, slow) != nil {
 		return storage.HeartbeatReply{}, ctx.Err()
 	}
 	return reply, fail

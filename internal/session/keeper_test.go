@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/internal/session"
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 )
 
 const (
@@ -63,12 +64,10 @@ func (s *fakeStore) reply(ctx context.Context) error {
 	s.mu.Lock()
 	fail, slow := s.fail, s.slow
 	s.mu.Unlock()
-	select {
-	case <-time.After(slow):
-		return fail
-	case <-ctx.Done():
+	if sleep.For(ctx, slow) != nil {
 		return ctx.Err()
 	}
+	return fail
 }
 
 func (s *fakeStore) open(ctx context.Context, _ uuid.UUID, first bool) error {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -112,11 +113,7 @@ func (l *Ledger) work(ctx context.Context, run *jobs.Run, w Work,
 	}
 	action(heed)
 	for range 2 {
-		timer := time.NewTimer(takes / 2)
-		select {
-		case <-timer.C:
-		case <-heed.Done():
-			timer.Stop()
+		if sleep.For(heed, takes/2) != nil {
 			return context.Cause(ctx)
 		}
 		action(heed)
