@@ -46,16 +46,26 @@ func (s *Store) borrow(ctx context.Context, o Options) error {
 }
 
 // CheckPool returns an error if a pool with this configuration cannot be Options.Pool: it has too
-// few connections, or uses the simple protocol.
+// few connections, or a mode in which pgx does not know the types of arguments.
 func CheckPool(config *pgxpool.Config) error {
-	switch {
-	case config.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol:
-		return errors.New("the pool uses the simple protocol, expected another " +
-			"default_query_exec_mode: behind pgbouncer, cache_describe or exec")
-	case config.MaxConns < 2*minBorrowed:
+	if err := checkMode(config.ConnConfig); err != nil {
+		return err
+	}
+	if config.MaxConns < 2*minBorrowed {
 		return fmt.Errorf("the pool has at most %d connections, expected at least %d: the "+
 			"store takes at most half of them, and needs %d (pool_max_conns)", config.MaxConns,
 			2*minBorrowed, minBorrowed)
+	}
+	return nil
+}
+
+// checkMode returns an error for the modes of pgx in which it does not ask the server for the types
+// of arguments: it could not encode the lists of the store's statements.
+func checkMode(config *pgx.ConnConfig) error {
+	switch mode := config.DefaultQueryExecMode; mode {
+	case pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol:
+		return fmt.Errorf("default_query_exec_mode is %q, expected cache_statement, "+
+			"cache_describe or describe_exec", mode)
 	}
 	return nil
 }

@@ -169,12 +169,44 @@ func TestPoolsThatAreRefused(t *testing.T) {
 		{6, setting("synchronous_commit", "off"), "synchronous_commit of the pool is off"},
 		{6, func(c *pgxpool.Config) {
 			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
-		}, "simple protocol"},
+		}, `default_query_exec_mode is "simple protocol"`},
+		{6, func(c *pgxpool.Config) {
+			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+		}, `default_query_exec_mode is "exec"`},
 	} {
 		_, err := Open(t.Context(), Options{Pool: programPool(t, url, c.size, c.change),
 			Log: zerolog.Nop()})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)
 		}
+	}
+}
+
+// Starts have lists as arguments, which pgx cannot encode in every mode.
+func TestModesOfConnections(t *testing.T) {
+	t.Parallel()
+	for mode, works := range map[string]bool{"cache_statement": true, "cache_describe": true,
+		"describe_exec": true, "exec": false, "simple_protocol": false} {
+		t.Run(mode, func(t *testing.T) {
+			s := newSingleHarness(t)
+			s.exec("CREATE TABLE public.orders (n int)")
+			store, err := Open(t.Context(), Options{URL: s.url + "&default_query_exec_mode=" + mode,
+				Log: zerolog.Nop()})
+			if !works {
+				if err == nil || !strings.Contains(err.Error(), "expected cache_statement") {
+					t.Errorf("got %v, want the modes that work", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(store.Close)
+			run := s.granted(store, s.session(store, "replica"), request(t, "job", "orders"))
+			if _, err := store.RunStatements(t.Context(), run,
+				[]storage.Statement{{SQL: "INSERT INTO public.orders VALUES (1)"}}); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

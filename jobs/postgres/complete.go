@@ -61,12 +61,13 @@ func (s *Store) finishAndCommit(ctx context.Context, conn *pgxpool.Conn, tx fenc
 	b.Queue(endOwnRun, int64(run.Token), rawID(run.ID), output.PlainText(run.OutputText()),
 		textOrNull(run.Result())).QueryRow(func(row pgx.Row) error {
 		var one int64
-		err := row.Scan(&one, nil)
+		err := row.Scan(&one)
 		if isRefused(err) {
 			return fmt.Errorf("finish run in its own transaction: %w", storage.ErrSuperseded)
 		}
 		return err
 	})
+	b.Queue(endOwn) // before the deferred triggers of the job's tables
 	b.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
 		err := requireCommit(tag)
 		committed = err == nil

@@ -23,7 +23,8 @@ const (
 	// for all of them. The check compares the run too, because a restored database draws tokens
 	// again. A caller that has only the token is checked by the token alone. The lock assigns the
 	// transaction its id in any case. The timeouts apply to the statements that follow. If one is
-	// empty, the setting stays.
+	// empty, the setting stays. Without a claim nothing is set, because the transaction must then
+	// be rolled back.
 	readClaim = `SELECT pg_current_xact_id()::text, ` + planAsUsual + `,
 		concat(set_config('statement_timeout',
 				coalesce(nullif($3::text, ''), current_setting('statement_timeout')), true),
@@ -55,10 +56,10 @@ WITH gone AS (
         finished_at = clock_timestamp()
     WHERE id = $2 AND state = 'running' AND EXISTS (SELECT FROM gone) RETURNING id
 )
-SELECT 1 / count(*), ` + planAsUsual + ` FROM ended`
+SELECT 1 / count(*) FROM ended`
 
-	// The store's own statements look up rows by key (see beginPipeline). The job's statements are
-	// planned with the settings that they had before.
+	// The store's own statements, and those of its triggers, look up rows by key (see
+	// beginPipeline). The job's statements are planned with the settings that they had before.
 	planByKey = `concat(
 		set_config('holdfast.seqscan', current_setting('enable_seqscan'), true),
 		set_config('holdfast.plans', current_setting('plan_cache_mode'), true),
@@ -68,6 +69,7 @@ SELECT 1 / count(*), ` + planAsUsual + ` FROM ended`
 		set_config('enable_seqscan', current_setting('holdfast.seqscan'), true),
 		set_config('plan_cache_mode', current_setting('holdfast.plans'), true))`
 	beginOwn = `SELECT ` + planByKey
+	endOwn   = `SELECT ` + planAsUsual
 )
 
 // ErrTransactionControl refuses a statement that would end the fenced transaction.
@@ -137,7 +139,7 @@ func queueFence(ctx context.Context, b *pgx.Batch, h holder) *fenceAnswer {
 		left := max(time.Until(deadline).Milliseconds(), 1)
 		statement, idle = fmt.Sprint(left), fmt.Sprint(left+60_000)
 	}
-	b.Queue(readClaim, int64(h.token), (*rawID)(h.run), statement, idle).
+	b.Queue(readClaim, h.token, h.run, statement, idle).
 		Query(func(rows pgx.Rows) error {
 			_, err := pgx.ForEachRow(rows, []any{&answer.transaction, nil, nil}, func() error {
 				answer.found = true

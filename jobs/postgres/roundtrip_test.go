@@ -153,20 +153,60 @@ func TestCommitAfterARefusedFinishDoesNothing(t *testing.T) {
 	}
 }
 
-// The store's planner settings must not apply to the statements of jobs.
+// The store's planner settings must not apply to the statements of jobs. What a program has set in
+// its transaction before the fence check applies afterwards too.
 func TestPlannerSettingsOfTheStoreDoNotApplyToJobs(t *testing.T) {
 	s := newHarness(t)
 	run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
+	expect := func(tx pgx.Tx, want string) error {
+		var got string
+		err := tx.QueryRow(t.Context(), "SELECT current_setting('enable_seqscan') || ' ' || "+
+			"current_setting('plan_cache_mode')").Scan(&got)
+		if err == nil && got != want {
+			t.Errorf("got the settings %q, want %q", got, want)
+		}
+		return err
+	}
 	if err := InTx(t.Context(), run, func(tx pgx.Tx) error {
-		var seqscan string
-		if err := tx.QueryRow(t.Context(), "SHOW enable_seqscan").Scan(&seqscan); err != nil {
-			return err
-		}
-		if seqscan != "on" {
-			t.Errorf("enable_seqscan is %s", seqscan)
-		}
-		return nil
+		return expect(tx, "on auto")
 	}); err != nil {
 		t.Fatal(err)
+	}
+	if err := pgx.BeginFunc(t.Context(), s.watcher(), func(tx pgx.Tx) error {
+		const own = "SET LOCAL enable_seqscan = off; SET LOCAL plan_cache_mode = force_custom_plan"
+		if _, err := tx.Exec(t.Context(), own); err != nil {
+			return err
+		}
+		if err := Fence(t.Context(), tx, run); err != nil {
+			return err
+		}
+		return expect(tx, "off force_custom_plan")
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A program's own connection may not know the types of arguments: many poolers need such a mode.
+func TestFenceOnConnectionsOfEveryMode(t *testing.T) {
+	s := newHarness(t)
+	run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement,
+		pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec, pgx.QueryExecModeExec,
+		pgx.QueryExecModeSimpleProtocol} {
+		config, err := pgx.ParseConfig(s.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.DefaultQueryExecMode = mode
+		conn, err := pgx.ConnectConfig(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
+			return Fence(t.Context(), tx, run)
+		})
+		if err := errors.Join(err, conn.Close(t.Context())); err != nil {
+			t.Errorf("%s: %v", mode, err)
+		}
 	}
 }

@@ -139,6 +139,9 @@ func parsePool(url string, size int) (*pgxpool.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse database url: %w", err)
 	}
+	if err := checkMode(config.ConnConfig); err != nil {
+		return nil, fmt.Errorf("database url: %w", err)
+	}
 	config.MaxConns = int32(size)
 	configure(config.ConnConfig)
 	return config, nil
