@@ -119,7 +119,7 @@ bench: tools ## three replicas with 200 and 1,000 jobs a second, and locks again
 # A module of its own: Holdfast does not depend on a peer.
 bench-river: tools ## the same with no-op jobs, beside River: 1,000, 3,000 and 6,000 jobs a second
 	cd examples/bench/river && $(GO) build -o $(CURDIR)/bin/river .
-	$(GO) run ./examples/bench -no-op -fsync -workers 200 -jobs 1000,3000,6000 \
+	$(GO) run ./examples/bench -no-op -fsync -jobs 1000,3000,6000 \
 		-river $(CURDIR)/bin/river $(BENCHFLAGS)
 
 warehouse: tools ## roll-ups beside pgbench, without locks and with them: deadlocks and totals
