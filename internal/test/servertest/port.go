@@ -5,16 +5,29 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync/atomic"
 )
 
 const loopback = "127.0.0.1"
 
-// freePort returns a port without a listener. It is below the range of ports for outgoing
-// connections, so that a restarted server still finds its port free.
+const (
+	lowestPort = 15_000
+	portCount  = 17_000
+)
+
+// Between the choice of a port and its listener, another caller could choose it too. So the callers
+// of a process get one port after the other, and each process begins at another one.
+var (
+	firstPort = rand.IntN(portCount)
+	chosen    atomic.Int64
+)
+
+// freePort returns a port without a listener, another one in each call. It is below the range of
+// ports for outgoing connections, so that a restarted server still finds its port free.
 func freePort() (int, error) {
 	var last error
 	for range 100 {
-		port := 15000 + rand.IntN(17000)
+		port := lowestPort + (firstPort+int(chosen.Add(1)))%portCount
 		listener, err := net.Listen("tcp", address(port))
 		if err != nil {
 			last = err
