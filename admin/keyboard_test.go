@@ -24,7 +24,9 @@ type stop struct {
 
 const whereFocusIs = `(() => {
 	const e = document.activeElement;
-	if (!e || e === document.body) return {name: "", place: -1, inside: true, covered: "", outline: 0, where: ""};
+	if (!e || e === document.body) {
+		return {name: "", place: -1, inside: true, covered: "", outline: 0, where: ""};
+	}
 	const r = e.getClientRects()[0], style = getComputedStyle(e);
 	const at = document.elementFromPoint(r.left + Math.min(r.width, innerWidth - r.left) / 2, r.top + r.height / 2);
 	return {

@@ -195,8 +195,9 @@ func TestCountersTick(t *testing.T) {
 // movedByCounters advances the clock of the page second by second. It returns the first elements
 // that are then higher or lower, and how many times have counted.
 const movedByCounters = `(() => {
-	const place = () => [...document.querySelectorAll("main *")].map((e) => [e, e.getBoundingClientRect()]);
-	const times = () => [...document.querySelectorAll("main time[data-tick]")].map((e) => e.textContent);
+	const all = (selector) => [...document.querySelectorAll(selector)];
+	const place = () => all("main *").map((e) => [e, e.getBoundingClientRect()]);
+	const times = () => all("main time[data-tick]").map((e) => e.textContent);
 	const moved = [], now = Date.now, first = times();
 	let before = place();
 	for (let s = 1; s <= 125 && moved.length < 3; s++) {

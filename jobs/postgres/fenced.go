@@ -35,7 +35,7 @@ const (
 	// checkTransaction fails by a division by zero, so that a COMMIT behind it takes no effect.
 	checkTransaction = `SELECT 1 / coalesce(
 		(pg_current_xact_id_if_assigned() = $1::text::xid8)::int, 0)`
-	// checkOwn also begins statements of the store.
+	// checkOwn is checkTransaction for a batch that continues with statements of the store.
 	checkOwn   = checkTransaction + `, ` + planByKey
 	claimState = `SELECT r.state, EXISTS (SELECT FROM holdfast.claims c WHERE c.token = $2)
 		FROM holdfast.runs r WHERE r.id = $1 AND r.token = $2`

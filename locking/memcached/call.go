@@ -120,8 +120,8 @@ func (c *call) reply(i int) *reply {
 	return &c.replies[i]
 }
 
-// values returns the items that the commands from this index on have read: for each of the keys, in
-// the order in which the commands ask for them, its item or nil.
+// values returns for each key the item that was read, or nil. The commands that read begin at the
+// index from, and ask for the keys in this order.
 func (c *call) values(from int, keys []string) []*item {
 	found, next := make([]*item, len(keys)), 0
 	for i := from; c.reply(i) != nil; i++ {

@@ -51,8 +51,8 @@ func (b *Backend) AddAll(ctx context.Context, items []locking.Item,
 			for _, i := range mine {
 				request.add(items[i].Key, items[i].Value, ttl)
 			}
-			// memcached sends what it has to reply after each command that reads, so the values are
-			// read together, after all items have been added.
+			// memcached sends its pending replies after each command that reads. So one command
+			// reads all values, after all adds.
 			for some := range slices.Chunk(keys, maxKeys) {
 				request.gets(some...)
 			}

@@ -15,15 +15,15 @@ const (
 	portCount  = 17_000
 )
 
-// Between the choice of a port and its listener, another caller could choose it too. So the callers
-// of a process get one port after the other, and each process begins at another one.
+// Before a chosen port has its listener, another caller could choose it too. So the callers of a
+// process get consecutive ports, and each process begins at a random one.
 var (
 	firstPort = rand.IntN(portCount)
 	chosen    atomic.Int64
 )
 
-// freePort returns a port without a listener, another one in each call. It is below the range of
-// ports for outgoing connections, so that a restarted server still finds its port free.
+// freePort returns a port without a listener, and a different one in each call. It is below the
+// range of ports for outgoing connections, so that a restarted server still finds its port free.
 func freePort() (int, error) {
 	var last error
 	for range 100 {
