@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"runtime/debug"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/internal/attempt"
+	"github.com/holdfast-dev/holdfast/internal/durations"
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
@@ -42,7 +44,9 @@ type performer struct {
 }
 
 // perform runs the handler once under the claim, records its end, and gives back the claim and the
-// locks. It reports whether another attempt follows, and after which delay.
+// locks. It reports whether another attempt follows, and after which delay. A firing that has begun
+// early gets its worker here. If it gets none soon, the attempt ends without a call of the handler,
+// so that its locks do not wait for a worker, and another attempt follows at once.
 func (p performer) perform(f *firing, c *claim,
 	retries *retry.Series) (delay time.Duration, again bool) {
 	handler, params := bindTriggerParams(p.registry, f)
@@ -60,21 +64,23 @@ func (p performer) perform(f *firing, c *claim,
 	if f.unlocked {
 		defer p.locks.takeLate(ctx, f)()
 	}
+	noWorker := p.awaitWorker(ctx, f)
 	f.debug().Int64("token", int64(c.token)).Int("attempt", f.attempt).
 		Dur("late", p.clock.now().Sub(f.ScheduledAt)).Msg("run started")
 
 	p.events.started(f, c)
 	start := time.Now()
-	traced, leave := f.spans.handler(ctx, c.token)
-	ended, leftBehind := call(traced, handler, run, f.entry.Timeout)
-	ended.err, ended.detail = f.entry.mask.Error(ended.err), f.entry.mask.Text(ended.detail)
-	// The next firing starts while this end is recorded. Limits on runs count this one until then.
-	f.worker.free()
-	leave(ended)
+	var ended outcome
+	var leftBehind bool
+	if noWorker == nil {
+		ended, leftBehind = callTraced(ctx, f, c, handler, run)
+	} else {
+		ended = notCalled(ctx)
+	}
+	took := time.Since(start)
 	delay, again = mayRetry(f, ended, retries)
 	// Another attempt needs a claim of its own. Until the end of this one is recorded, the store
 	// would return the current claim.
-	took := time.Since(start)
 	finishing := f.spans.now()
 	recorded := p.finishes.record(f, run, ended, again, leftBehind)
 	f.spans.finished(finishing, recorded)
@@ -143,6 +149,43 @@ func releaseWhenLost(ctx context.Context, f *firing, lock *locking.Lock) (end fu
 	})
 }
 
+// awaitWorker takes a worker for a firing that has begun early. The context is that of the attempt.
+func (p performer) awaitWorker(ctx context.Context, f *firing) error {
+	if f.worker.has {
+		return nil
+	}
+	start := f.spans.now()
+	err := f.worker.ensure(ctx)
+	f.spans.step("worker", start, err)
+	if err != nil {
+		f.entry.took.add(workerPatience)
+	}
+	return err
+}
+
+// notCalled returns how an attempt ended whose handler was not called, because its context has
+// ended or there was no worker.
+func notCalled(ctx context.Context) outcome {
+	if ctx.Err() != nil {
+		return judge(ctx, context.Cause(ctx))
+	}
+	return outcome{state: jobs.Cancelled, reason: reasons.NoWorker,
+		detail: fmt.Sprintf("no worker was free for %s, so its handler was not called",
+			durations.Short(workerPatience))}
+}
+
+// callTraced calls the handler and gives the worker back. The next firing starts while this end is
+// recorded. Limits on runs count this one until then.
+func callTraced(ctx context.Context, f *firing, c *claim, handler jobs.HandlerFunc,
+	run *jobs.Run) (ended outcome, leftBehind bool) {
+	traced, leave := f.spans.handler(ctx, c.token)
+	ended, leftBehind = call(traced, f.entry.took.measure(handler), run, f.entry.Timeout)
+	ended.err, ended.detail = f.entry.mask.Error(ended.err), f.entry.mask.Text(ended.detail)
+	f.worker.free()
+	leave(ended)
+	return ended, leftBehind
+}
+
 // call calls the handler and waits for it, at most for the timeout if there is one. It abandons a
 // handler that does not return after its context has ended.
 func call(ctx context.Context, handler jobs.HandlerFunc, run *jobs.Run,
@@ -181,6 +224,9 @@ func protect(ctx context.Context, handle jobs.HandlerFunc, run *jobs.Run) (err e
 // mayRetry reports whether the job's policy allows another attempt after this end, and after which
 // delay. Another replica may execute that attempt.
 func mayRetry(f *firing, o outcome, retries *retry.Series) (delay time.Duration, again bool) {
+	if o.reason == reasons.NoWorker {
+		return 0, true
+	}
 	var refused *triggerParamsError
 	if o.state != jobs.Failed && o.state != jobs.TimedOut || errors.As(o.err, &refused) {
 		return 0, false

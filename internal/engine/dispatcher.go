@@ -65,18 +65,20 @@ func (d *dispatcher) run(ctx context.Context) {
 			d.sleep(ctx)
 			continue
 		}
-		if _, err := d.keeper.Wait(ctx); err != nil || d.workers.acquire(ctx) != nil {
+		w := worker{pool: d.workers}
+		if _, err := d.keeper.Wait(ctx); err != nil ||
+			w.begin(ctx, d.ready.mayBeginEarly()) != nil {
 			return
 		}
 		if !d.clockLimit.right(ctx) || !d.keeper.AwaitConfirmed(ctx) {
-			d.workers.release()
+			w.free()
 			continue
 		}
 		// sort in what became due while all workers were busy
 		d.tick()
 		session := d.keeper.session() // the previous session may be lost by now
-		if session == nil || !d.dispatch(ctx, session) {
-			d.workers.release()
+		if session == nil || !d.dispatch(ctx, session, w) {
+			w.free()
 		}
 	}
 }
@@ -240,7 +242,7 @@ func (d *dispatcher) sleep(ctx context.Context) {
 // dispatch begins the first ready firing with the worker that the caller has taken, and reports
 // whether there was one. It leaves firings that are older than their thresholds to the misfire
 // policy, which may have recorded them already.
-func (d *dispatcher) dispatch(ctx context.Context, session *liveSession) bool {
+func (d *dispatcher) dispatch(ctx context.Context, session *liveSession, w worker) bool {
 	for {
 		p, ok := d.ready.pop()
 		if !ok {
@@ -265,7 +267,13 @@ func (d *dispatcher) dispatch(ctx context.Context, session *liveSession) bool {
 				Msg("firing is overdue, the misfire policy decides")
 			continue
 		}
-		f := d.begin(p, session)
+		if w.early && !p.mayBeginEarly() { // it came first meanwhile
+			p.hold.giveBack()
+			d.ready.push(p)
+			return false
+		}
+		w.hold = p.hold
+		f := d.begin(p, session, w)
 		d.firings.Go(func() { d.executor.execute(ctx, f) })
 		return true
 	}
@@ -290,13 +298,12 @@ func (d *dispatcher) leaves(p pending) bool {
 }
 
 // begin returns the firing for the executor. A run is tracked from here on.
-func (d *dispatcher) begin(p pending, session *liveSession) *firing {
+func (d *dispatcher) begin(p pending, session *liveSession, w worker) *firing {
 	run := p.adopted
 	if run == uuid.Nil {
 		run = uuid.Must(uuid.NewV7())
 		p.done = d.active.track(run)
 	}
 	return &firing{pending: p, run: run, session: session, log: &d.log,
-		expected: d.executor.starts.calls.expect(),
-		worker:   worker{pool: d.workers, hold: p.hold, has: true}}
+		expected: d.executor.starts.calls.expect(), worker: w}
 }

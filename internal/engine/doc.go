@@ -32,6 +32,7 @@
 //	configured.go     the jobs of the configuration
 //	heap.go           the heap of the timetable and of the queue
 //	worker.go         workers; the worker of one firing
+//	meantime.go       how long the handler of a job takes on average
 //	slots.go          limits on the firings of a group and on late runs
 //	deadline.go       the time by which a firing must begin
 //	events.go         the events of firings, and eventbus.go, which delivers them
@@ -73,6 +74,13 @@
 // A replica that is not alone takes due firings from its timetable every 50 ms at most, so that
 // firings which are due one after the other share their requests like those of one time. After a
 // pause of 50 ms, the first is taken when it is due.
+//
+// A firing takes a worker before its gate. A firing of a quick job takes it later: when its handler
+// is to be called. So all firings of a burst can share their requests and one transaction, although
+// there are fewer workers. Such a firing begins only while a worker is free, and there are at most
+// ten for each worker. If it gets no worker within a second after its start, because handlers have
+// become slow, its attempt ends without a call. Then it has no claim and no locks, and waits for a
+// worker before its next attempt.
 //
 // The gate is an `add` in memcached. It tells all replicas but one, at low cost, that another
 // replica has the firing. Only a clear refusal ends a firing there. The advisory locks come next:

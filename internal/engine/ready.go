@@ -41,6 +41,13 @@ func (p *pending) before(other *pending) bool {
 		cmp.Compare(p.rank, other.rank), cmp.Compare(p.mixed, other.mixed)) < 0
 }
 
+// mayBeginEarly reports whether the firing may begin without a worker: its job is quick. A firing
+// with a limit may not, because the limit ends with the first attempt, even if no handler was
+// called.
+func (p *pending) mayBeginEarly() bool {
+	return p.entry.took.quick() && p.entry.Deadline == 0 && p.triggerLimit == nil
+}
+
 // paced reports whether the firing counts as a late run: it is late, and its run has not begun.
 func (p pending) paced() bool { return p.late && p.attempt <= 1 }
 
@@ -117,6 +124,13 @@ func (r *ready) pop() (pending, bool) {
 		return *p, true
 	}
 	return pending{}, false
+}
+
+// mayBeginEarly reports whether the first firing may begin early.
+func (r *ready) mayBeginEarly() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.queue) > 0 && r.queue[0].mayBeginEarly()
 }
 
 // takeAll removes all firings, including parked ones, without taking slots.

@@ -29,6 +29,7 @@ type entry struct {
 	mask          *redact.Mask  // of the secrets in the params
 	spec          *storage.Spec // of a job that was added at run time, otherwise nil
 	gone          atomic.Bool   // removed from the table, or replaced by another entry
+	took          meanTime      // of its handler on this replica
 	planned       bool          // in the timetable; belongs to the dispatcher's goroutine
 }
 

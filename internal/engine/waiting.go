@@ -74,7 +74,7 @@ func (w waiter) passOn(f *firing) {
 // resume takes a worker for a firing that has waited for the blocker, or nil. It reports whether
 // the firing goes on.
 func (w waiter) resume(stop context.Context, f *firing, b *refusal) bool {
-	if f.worker.has || w.takeWorker(stop, f) {
+	if f.worker.mayStart() || w.takeWorker(stop, f) {
 		return true
 	}
 	w.notes.leave(f, b)

@@ -1,0 +1,211 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/sleep"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
+)
+
+// slowing is a handler that is quick until it becomes slow. It counts its calls, and how many of
+// them there were at once.
+type slowing struct {
+	takes             atomic.Int64
+	calls, busy, most atomic.Int64
+}
+
+func (s *slowing) registrations() []jobs.Registration {
+	s.takes.Store(int64(time.Millisecond))
+	return []jobs.Registration{jobs.Handle("work",
+		func(ctx context.Context, _ *jobs.Run, _ struct{}) error {
+			s.calls.Add(1)
+			busy := s.busy.Add(1)
+			defer s.busy.Add(-1)
+			for most := s.most.Load(); busy > most; most = s.most.Load() {
+				s.most.CompareAndSwap(most, busy)
+			}
+			return sleep.For(ctx, time.Duration(s.takes.Load()))
+		})}
+}
+
+func (s *slowing) becomesSlow(d time.Duration) { s.takes.Store(int64(d)) }
+
+// quickJobs returns n jobs that are due each minute, each with a table.
+func quickJobs(t *testing.T, n int) []jobs.Job {
+	var table []jobs.Job
+	for i := range n {
+		j := job(t, fmt.Sprint("job-", i), time.Minute, fmt.Sprint("table-", i))
+		j.Misfire = jobs.MisfireSkip
+		table = append(table, j)
+	}
+	return table
+}
+
+// The firings of quick jobs start together although there are fewer workers, and their handlers
+// still have to wait for a worker.
+func TestQuickFiringsStartBeforeTheyHaveWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newRankedCluster(t, 0, 0, nil)
+		handler, store := &slowing{}, &burstStore{Store: c.store}
+		o := c.options("a", handler.registrations(), quickJobs(t, 40)...)
+		o.Store, o.Workers = store, 4
+		c.add(o)
+		time.Sleep(90 * time.Second)
+		first := store.starts.Load()
+		if first < 10 {
+			t.Errorf("40 firings of unknown length started in %d transactions, want 4 in each",
+				first)
+		}
+		time.Sleep(time.Minute)
+		c.stop()
+		if second := store.starts.Load() - first; second != 1 {
+			t.Errorf("40 firings of quick jobs started in %d transactions, want 1", second)
+		}
+		if calls, most := handler.calls.Load(), handler.most.Load(); calls != 80 || most > 4 {
+			t.Errorf("%d calls, at most %d at once; want 80 and 4", calls, most)
+		}
+	})
+}
+
+// If quick jobs become slow, the runs that get no worker give their claims and locks back, and run
+// when a worker is free. They do not start early again.
+func TestEarlyRunsWithoutAWorkerGiveTheirClaimsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		handler, table := &slowing{}, quickJobs(t, 4)
+		o := c.options("a", handler.registrations(), table...)
+		o.Workers = 1
+		stop := c.start(o)
+		time.Sleep(90 * time.Second)
+		handler.becomesSlow(40 * time.Second)
+		time.Sleep(30*time.Second + 500*time.Millisecond) // to the second round
+		if got := c.granted(); got != 4 {
+			t.Errorf("%d runs have a claim, want all early runs", got)
+		}
+		time.Sleep(time.Second)
+		if got := c.granted(); got != 1 {
+			t.Errorf("%d runs have a claim after a second, want the one with the worker", got)
+		}
+		handler.becomesSlow(time.Millisecond)
+		time.Sleep(50 * time.Second)
+		stop()
+		if calls := handler.calls.Load(); calls != 8 {
+			t.Errorf("%d calls, want one for each of 8 firings", calls)
+		}
+		attempts := map[int]int{}
+		for _, j := range table {
+			for _, r := range c.runs(j.Name) {
+				attempts[r.Attempt]++
+				if r.State != jobs.Succeeded {
+					t.Errorf("%s: %s %s", r.Job, r.State, r.Reason)
+				}
+				if r.Attempt == 1 {
+					continue
+				}
+				before, err := c.store.RunAttempt(t.Context(), r.ID, 1)
+				if err != nil || before.State != jobs.Cancelled ||
+					before.Reason != reasons.NoWorker ||
+					!strings.Contains(before.Detail, "its handler was not called") {
+					t.Errorf("%s: first attempt %+v, %v", r.Job, before, err)
+				}
+			}
+		}
+		if attempts[1] != 5 || attempts[2] != 3 || len(attempts) != 2 {
+			t.Errorf("runs by attempts: %v, want 5 with one and 3 with two", attempts)
+		}
+	})
+}
+
+// A replica whose workers are busy begins no firing early: another replica may have a free worker.
+func TestNoFiringBeginsEarlyWhileAllWorkersAreBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		handlers := takesBy(map[string]time.Duration{"job-0": time.Millisecond, "hog": time.Hour})
+		table := append(quickJobs(t, 1), once(t, "hog", 90*time.Second))
+		o := c.options("a", handlers, table...)
+		o.Workers, o.ShutdownGrace = 1, time.Second
+		stop := c.start(o)
+		time.Sleep(2*time.Minute + 10*time.Second)
+		if got := c.outcomes("job-0"); !slices.Equal(got, []string{"succeeded"}) {
+			t.Errorf("got %v, want one run and no row of the second firing", got)
+		}
+		stop()
+	})
+}
+
+// The limits of a job with a deadline apply until its handler is called, so its firings do not
+// begin early.
+func TestNoFiringWithADeadlineBeginsEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		handler, table := &slowing{}, quickJobs(t, 2)
+		for i := range table {
+			table[i].Deadline = 700 * time.Millisecond
+		}
+		o := c.options("a", handler.registrations(), table...)
+		o.Workers = 1
+		stop := c.start(o)
+		time.Sleep(90 * time.Second)
+		handler.becomesSlow(2 * time.Second)
+		time.Sleep(30*time.Second + 500*time.Millisecond)
+		if got := c.granted(); got != 1 {
+			t.Errorf("%d runs have a claim, want the one with the worker", got)
+		}
+		time.Sleep(10 * time.Second)
+		stop()
+		if calls := handler.calls.Load(); calls != 3 {
+			t.Errorf("%d calls, want 3: the second firing got no worker within its deadline", calls)
+		}
+	})
+}
+
+func TestEarlyRunIsCancelledWhileItWaitsForAWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		handler, table := &slowing{}, quickJobs(t, 2)
+		o := c.options("a", handler.registrations(), table...)
+		o.Workers, o.ShutdownGrace = 1, 100*time.Millisecond
+		stop := c.start(o)
+		time.Sleep(90 * time.Second)
+		handler.becomesSlow(time.Hour)
+		time.Sleep(30*time.Second + 500*time.Millisecond)
+		if got := c.granted(); got != 2 {
+			t.Errorf("%d runs have a claim, want both", got)
+		}
+		stop()
+		if calls := handler.calls.Load(); calls != 3 {
+			t.Errorf("%d calls, want 3: the second early run gets no worker", calls)
+		}
+		for _, j := range table {
+			want := []string{"succeeded", "cancelled shutdown"}
+			if got := c.outcomes(j.Name); !slices.Equal(got, want) {
+				t.Errorf("%s: got %v, want %v", j.Name, got, want)
+			}
+		}
+		if got := c.granted(); got != 0 {
+			t.Errorf("%d runs still have a claim", got)
+		}
+	})
+}
+
+// granted returns how many runs have a claim in the store.
+func (c *cluster) granted() int {
+	c.t.Helper()
+	held, err := c.store.Locks(context.Background())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	claims := map[jobs.Token]bool{}
+	for _, l := range held {
+		claims[l.Token] = true
+	}
+	return len(claims)
+}
