@@ -25,7 +25,7 @@ type active struct {
 type activeRun struct {
 	run    uuid.UUID
 	cancel context.CancelCauseFunc
-	output *output.Tail // nil until its handler is called
+	output *output.Tail // nil until perform has it
 }
 
 func newActive() *active {

@@ -157,17 +157,23 @@ func (p performer) awaitWorker(ctx context.Context, f *firing) error {
 	start := f.spans.now()
 	err := f.worker.ensure(ctx)
 	f.spans.step("worker", start, err)
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		f.entry.took.add(workerPatience)
 	}
 	return err
 }
 
 // notCalled returns how an attempt ended whose handler was not called, because its context has
-// ended or there was no worker.
+// ended or there was no worker. If the replica stops, another one makes the next attempt.
 func notCalled(ctx context.Context) outcome {
-	if ctx.Err() != nil {
-		return judge(ctx, context.Cause(ctx))
+	cause := context.Cause(ctx)
+	switch {
+	case errors.Is(cause, jobs.ErrShutdown):
+		return outcome{state: jobs.Cancelled, reason: reasons.NoWorker,
+			detail: "its replica was stopped before a worker was free, " +
+				"so its handler was not called"}
+	case cause != nil:
+		return judge(ctx, cause)
 	}
 	return outcome{state: jobs.Cancelled, reason: reasons.NoWorker,
 		detail: fmt.Sprintf("no worker was free for %s, so its handler was not called",

@@ -239,9 +239,9 @@ func (d *dispatcher) sleep(ctx context.Context) {
 	}
 }
 
-// dispatch begins the first ready firing with the worker that the caller has taken, and reports
-// whether there was one. It leaves firings that are older than their thresholds to the misfire
-// policy, which may have recorded them already.
+// dispatch begins the first ready firing with the worker that the caller has taken, or early, and
+// reports whether there was one. It leaves firings that are older than their thresholds to the
+// misfire policy, which may have recorded them already.
 func (d *dispatcher) dispatch(ctx context.Context, session *liveSession, w worker) bool {
 	for {
 		p, ok := d.ready.pop()

@@ -124,7 +124,7 @@ func TestEarlyRunsWithoutAWorkerGiveTheirClaimsBack(t *testing.T) {
 	})
 }
 
-// A replica whose workers are busy begins no firing early: another replica may have a free worker.
+// A replica whose workers are busy begins no firing early: another one may have a free worker.
 func TestNoFiringBeginsEarlyWhileAllWorkersAreBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -167,7 +167,8 @@ func TestNoFiringWithADeadlineBeginsEarly(t *testing.T) {
 	})
 }
 
-func TestEarlyRunIsCancelledWhileItWaitsForAWorker(t *testing.T) {
+// A replica that stops leaves an early run without a worker to another replica.
+func TestEarlyRunWithoutAWorkerSurvivesAShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		handler, table := &slowing{}, quickJobs(t, 2)
@@ -181,18 +182,46 @@ func TestEarlyRunIsCancelledWhileItWaitsForAWorker(t *testing.T) {
 			t.Errorf("%d runs have a claim, want both", got)
 		}
 		stop()
-		if calls := handler.calls.Load(); calls != 3 {
-			t.Errorf("%d calls, want 3: the second early run gets no worker", calls)
-		}
-		for _, j := range table {
-			want := []string{"succeeded", "cancelled shutdown"}
-			if got := c.outcomes(j.Name); !slices.Equal(got, want) {
-				t.Errorf("%s: got %v, want %v", j.Name, got, want)
-			}
-		}
 		if got := c.granted(); got != 0 {
 			t.Errorf("%d runs still have a claim", got)
 		}
+		handler.becomesSlow(time.Millisecond)
+		o.Replica = "b"
+		stop = c.start(o)
+		time.Sleep(20 * time.Second)
+		stop()
+		if calls := handler.calls.Load(); calls != 4 {
+			t.Errorf("%d calls, want one for each of 4 firings", calls)
+		}
+		var ends []string
+		for _, j := range table {
+			ends = append(ends, c.outcomes(j.Name)...)
+		}
+		slices.Sort(ends)
+		want := []string{"cancelled shutdown", "succeeded", "succeeded", "succeeded"}
+		if !slices.Equal(ends, want) {
+			t.Errorf("got %v, want %v: only the run whose handler was called is cancelled", ends,
+				want)
+		}
+	})
+}
+
+// An early firing that waits for its locks has no share of a reserved worker.
+func TestEarlyFiringReservesNoWorkerWhileItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		handlers := takesBy(map[string]time.Duration{"job-0": time.Millisecond,
+			"hog": 10 * time.Second})
+		table := append(quickJobs(t, 1), once(t, "hog", 115*time.Second, "table-0"))
+		o := c.options("a", handlers, table...)
+		o.Workers = 2
+		replica, stop := c.begin(o)
+		time.Sleep(121 * time.Second)
+		if got := replica.Stats(); got.Busy != 1 || got.Waiting != 1 {
+			t.Errorf("%d workers are busy and %d runs wait, want the hog and the quick job",
+				got.Busy, got.Waiting)
+		}
+		stop()
 	})
 }
 

@@ -63,8 +63,8 @@ type executor struct {
 }
 
 // execute runs the firing to its end: gate, lock, start, run, finish, release. The caller has taken
-// a worker for it; execute gives the worker back while it waits and when it returns. The end of
-// stop ends waiting: another replica may adopt the run.
+// a worker for it, unless it begins early. execute gives the worker back while it waits and when it
+// returns. The end of stop ends waiting: another replica may adopt the run.
 func (x *executor) execute(stop context.Context, f *firing) {
 	defer x.wakes.left(f)
 	defer f.done()

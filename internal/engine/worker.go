@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 const (
 	// quickRun is how long the handler of a quick job takes on average, at most.
 	quickRun = 10 * time.Millisecond
-	// earlyMost is how many firings for each worker may begin without one.
+	// earlyMost is how many firings that have begun early share a reserved worker.
 	earlyMost = 10
 	// workerPatience is how long a run that has started without a worker waits for one.
 	workerPatience = time.Second
@@ -20,15 +21,25 @@ const (
 // workers limits how many handlers run at once. Firings get free workers in the order in which they
 // wait. Most firings take a worker before they begin. Firings of quick jobs begin early: they take
 // a worker when their handler is to be called. So more of them share their requests to memcached
-// and their transactions. It may be used concurrently.
+// and their transactions. One worker is reserved for every ten of them, so that they wait only for
+// each other, and not for slow handlers. It may be used concurrently.
 type workers struct {
 	all   int
-	busy  atomic.Int64
-	early atomic.Int64 // firings that have begun early and have no worker yet
+	busy  atomic.Int64 // taken or reserved
 	limit *semaphore.Weighted
+
+	mu       sync.Mutex
+	early    int                 // firings that have begun early and have no worker yet
+	reserved int                 // at least one for every earlyMost of them
+	idle     *semaphore.Weighted // the reserved workers that execute no handler
 }
 
-func newWorkers(n int) *workers { return &workers{all: n, limit: semaphore.NewWeighted(int64(n))} }
+func newWorkers(n int) *workers {
+	w := &workers{all: n, limit: semaphore.NewWeighted(int64(n)),
+		idle: semaphore.NewWeighted(int64(n))}
+	w.idle.TryAcquire(int64(n)) // none is reserved yet
+	return w
+}
 
 // acquire waits for a worker, or for ctx.
 func (w *workers) acquire(ctx context.Context) error {
@@ -53,15 +64,48 @@ func (w *workers) release() {
 	w.limit.Release(1)
 }
 
-// tryEarly lets a firing begin without a worker, if one is free: then the handlers of the firings
-// that have begun early are still quick. Only the dispatcher may call it.
+// tryEarly lets a firing begin without a worker, and reports whether it may. It reserves a worker
+// for it and others, if one is free.
 func (w *workers) tryEarly() bool {
-	allowed := w.free() > 0 && w.early.Load() < int64(earlyMost*w.all)
-	if allowed {
-		w.early.Add(1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.early == earlyMost*w.reserved {
+		if !w.tryAcquire() {
+			return false
+		}
+		w.reserved++
+		w.idle.Release(1)
 	}
-	return allowed
+	w.early++
+	return true
 }
+
+// endEarly says that a firing that has begun early has a worker, or needs none.
+func (w *workers) endEarly() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.early--
+	if w.tooMany() && w.idle.TryAcquire(1) {
+		w.reserved--
+		w.release()
+	}
+}
+
+// releaseReserved gives a reserved worker back.
+func (w *workers) releaseReserved() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.tooMany() {
+		w.reserved--
+		w.release()
+		return
+	}
+	w.idle.Release(1)
+}
+
+// tooMany reports whether more workers are reserved than the early firings need. The caller has
+// locked mu.
+func (w *workers) tooMany() bool { return earlyMost*(w.reserved-1) >= w.early }
 
 // free returns how many workers are free.
 func (w *workers) free() int { return w.all - int(w.busy.Load()) }
@@ -69,10 +113,11 @@ func (w *workers) free() int { return w.all - int(w.busy.Load()) }
 // worker is the worker of one firing, with the slots that the firing needs besides. It belongs to
 // one goroutine.
 type worker struct {
-	pool  *workers
-	hold  *hold
-	has   bool
-	early bool // the firing has begun early, and has no worker yet
+	pool     *workers
+	hold     *hold
+	has      bool
+	early    bool // the firing has begun early, and has no worker yet
+	reserved bool // its worker is a reserved one
 }
 
 // begin takes a worker, or none if the firing may begin early.
@@ -97,15 +142,15 @@ func (w *worker) ensure(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, workerPatience)
 	defer cancel()
-	err := w.pool.acquire(ctx)
-	w.has = err == nil
+	err := w.pool.idle.Acquire(ctx, 1)
+	w.has, w.reserved = err == nil, err == nil
 	return err
 }
 
 func (w *worker) endEarly() {
 	if w.early {
 		w.early = false
-		w.pool.early.Add(-1)
+		w.pool.endEarly()
 	}
 }
 
@@ -143,8 +188,11 @@ func (w *worker) giveBack() {
 // free returns the worker, if the firing has it. The firing keeps its slots.
 func (w *worker) free() {
 	w.endEarly()
-	if w.has {
-		w.has = false
+	switch {
+	case w.reserved:
+		w.pool.releaseReserved()
+	case w.has:
 		w.pool.release()
 	}
+	w.has, w.reserved = false, false
 }

@@ -44,7 +44,8 @@ func (w *watched) describe(b *book) {
 	}
 	add(&w.workers, Gauge, "holdfast_workers",
 		"Maximum number of runs that this replica executes at the same time.")
-	add(&w.busy, Gauge, "holdfast_workers_busy", "Workers of this replica that are busy.")
+	add(&w.busy, Gauge, "holdfast_workers_busy",
+		"Workers of this replica that are busy, or reserved for starting runs of quick jobs.")
 	add(&w.running, Gauge, "holdfast_runs_running",
 		"Attempts that run on this replica now, each with a claim in the store.")
 	add(&w.waiting, Gauge, "holdfast_runs_waiting", "Runs that this replica handles but that do "+
