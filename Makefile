@@ -12,9 +12,11 @@ TESTRUN := bin/testrun
 # Lint runs vet. Tests need neither symbol tables nor debug information, which take
 # long to write. The checks of unsafe pointers that -race adds take a tenth of the processor
 # time, and no package of this module uses such pointers. SQLite is translated C: with the race
-# detector it takes six times the processor time.
+# detector it takes six times the processor time, and Argon2, which fills 64 MiB for each password,
+# three times.
 BUILDFLAGS := -race -ldflags='-s -w' -gcflags='all=-dwarf=false -d=checkptr=0' \
-	-gcflags='modernc.org/...=-race=false -dwarf=false -d=checkptr=0'
+	-gcflags='modernc.org/...=-race=false -dwarf=false -d=checkptr=0' \
+	-gcflags='golang.org/x/crypto/argon2=-race=false -dwarf=false -d=checkptr=0'
 # Many tests wait for servers, not for the processor: three packages run at a time.
 TESTFLAGS := -p 3 -shuffle=on -vet=off $(BUILDFLAGS)
 # Most tests of the page render HTML or drive a browser, and take twice the processor time with the

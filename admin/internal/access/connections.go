@@ -20,6 +20,9 @@ const (
 	// maxPerAddress bounds the connections of one client address, so that one client cannot take
 	// all of them.
 	maxPerAddress = MaxConnections / 2
+	// keptPerAddress is how many connections of one client address are closed last, so that a burst
+	// from other addresses does not displace a probe. With 4, that takes more than 128 addresses.
+	keptPerAddress = 4
 	// maxForProbes bounds the connections beyond the limit, which only answer probes.
 	maxForProbes = 16
 	// writeBuffer bounds, in bytes, the part of an answer that the kernel keeps for a client that
@@ -35,8 +38,10 @@ type ConnectionLimits struct {
 	Total      int // without ForProbes
 	PerAddress int // 0: no limit; an IPv6 client counts by its network
 	ForProbes  int // more connections, which answer only probes
-	// Exempt reports whether PerAddress does not apply to the address, because many clients share
-	// it. May be nil.
+	// Kept is how many connections an address keeps as long as another address has more than Kept.
+	Kept int
+	// Exempt reports whether PerAddress and Kept do not apply to the address, because many clients
+	// share it. Its connections are closed last too. May be nil.
 	Exempt func(netip.Addr) bool
 }
 
@@ -44,15 +49,16 @@ type ConnectionLimits struct {
 // own.
 func DefaultLimits(g *Guard) ConnectionLimits {
 	return ConnectionLimits{Total: MaxConnections, PerAddress: maxPerAddress,
-		ForProbes: maxForProbes,
-		Exempt:    func(peer netip.Addr) bool { return g.rules().proxy.trusts(peer) }}
+		ForProbes: maxForProbes, Kept: keptPerAddress,
+		Exempt: func(peer netip.Addr) bool { return g.rules().proxy.trusts(peer) }}
 }
 
 // connections is a listener that bounds the number of open connections. When a limit is reached, it
-// closes the connection that has been idle longest. A connection counts as idle while it waits for
-// its client: for a request, for the rest of a body, or for the client to read the answer. So
-// clients that send or read nothing cannot keep others out. If every connection has an active
-// request, the new one gets a place that only answers probes.
+// closes the connection that has been idle longest, first among those of addresses with many
+// connections. A connection counts as idle while it waits for its client: for a request, for the
+// rest of a body, or for the client to read the answer. So clients that send or read nothing cannot
+// keep others out. If every connection has an active request, the new one gets a place that only
+// answers probes.
 type connections struct {
 	net.Listener
 	limits ConnectionLimits
@@ -130,7 +136,7 @@ func (l *connections) admit(accepted net.Conn) net.Conn {
 // limitedAddress returns the address whose limit applies to the connection, or the zero Addr.
 func (l *connections) limitedAddress(c net.Conn) netip.Addr {
 	peer, err := netip.ParseAddrPort(c.RemoteAddr().String())
-	if err != nil || l.limits.PerAddress == 0 {
+	if err != nil {
 		return netip.Addr{}
 	}
 	address := peer.Addr().Unmap().WithZone("")
@@ -144,17 +150,35 @@ func (l *connections) limitedAddress(c net.Conn) netip.Addr {
 // another connection to go, makeRoom unregisters it, and the caller must evict it without mu. The
 // caller holds mu.
 func (l *connections) makeRoom(p *pool, address netip.Addr) (*connection, bool) {
-	sameAddress := address.IsValid() && l.byAddress[address] >= l.limits.PerAddress
+	sameAddress := l.limits.PerAddress > 0 && address.IsValid() &&
+		l.byAddress[address] >= l.limits.PerAddress
 	if !sameAddress && p.open < p.most {
 		return nil, true
 	}
+	c := p.longestIdle(func(c *connection) bool {
+		if sameAddress {
+			return c.address == address
+		}
+		return l.byAddress[c.address] > l.limits.Kept
+	})
+	if c == nil && !sameAddress {
+		c = p.longestIdle(func(*connection) bool { return true })
+	}
+	if c == nil {
+		return nil, false
+	}
+	l.forget(c)
+	return c, true
+}
+
+// longestIdle returns the first idle connection for which may is true, or nil. The caller holds mu.
+func (p *pool) longestIdle(may func(*connection) bool) *connection {
 	for e := p.idle.Front(); e != nil; e = e.Next() {
-		if c := e.Value.(*connection); !sameAddress || c.address == address {
-			l.forget(c)
-			return c, true
+		if c := e.Value.(*connection); may(c) {
+			return c
 		}
 	}
-	return nil, false
+	return nil
 }
 
 // register adds a connection to a pool. The caller holds mu.

@@ -254,6 +254,35 @@ func TestConnectionsOfOneAddressAreBounded(t *testing.T) {
 	}
 }
 
+// TestConnectionOfOtherAddressesIsKept opens many connections from one address beside a connection
+// that has been idle for longer.
+func TestConnectionOfOtherAddressesIsKept(t *testing.T) {
+	listener, _ := limitedTo(t, ConnectionLimits{Total: 3, Kept: 1})
+	address := listener.Addr().String()
+	other := dialFrom(t, "127.0.0.3", address)
+	var burst []net.Conn
+	for range 4 {
+		c := dialFrom(t, "127.0.0.2", address)
+		askOn(t, c, HealthPath)
+		burst = append(burst, c)
+	}
+	for _, c := range append(burst[2:], other) {
+		askOn(t, c, HealthPath)
+	}
+	for _, c := range burst[:2] {
+		if _, err := io.ReadAll(c); err != nil && !strings.Contains(err.Error(), "reset") {
+			t.Errorf("an older connection of the burst is still open: %v", err)
+		}
+	}
+	// An address that has no more than Kept loses its connection only to others like it.
+	askOn(t, dialFrom(t, "127.0.0.4", address), HealthPath)
+	askOn(t, burst[3], HealthPath)
+	askOn(t, dialFrom(t, "127.0.0.5", address), HealthPath)
+	if _, err := io.ReadAll(other); err != nil && !strings.Contains(err.Error(), "reset") {
+		t.Errorf("the connection that has been idle longest is still open: %v", err)
+	}
+}
+
 // TestLittleIsBufferedForAClientThatDoesNotRead writes until the kernel accepts no more.
 func TestLittleIsBufferedForAClientThatDoesNotRead(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")

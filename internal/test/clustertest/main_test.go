@@ -68,6 +68,7 @@ func runManyAtOnce() error {
 var raceFlags = []string{
 	"-race", "-ldflags=-s -w", "-gcflags=all=-dwarf=false -d=checkptr=0",
 	"-gcflags=modernc.org/...=-race=false -dwarf=false -d=checkptr=0",
+	"-gcflags=golang.org/x/crypto/argon2=-race=false -dwarf=false -d=checkptr=0",
 }
 
 // stock returns the path of the stock binary, which is built once.
