@@ -44,9 +44,10 @@ type performer struct {
 }
 
 // perform runs the handler once under the claim, records its end, and gives back the claim and the
-// locks. It reports whether another attempt follows, and after which delay. A firing that has begun
-// early gets its worker here. If it gets none soon, the attempt ends without a call of the handler,
-// so that its locks do not wait for a worker, and another attempt follows at once.
+// locks. It reports whether another attempt of this firing follows, and after which delay. A firing
+// that has begun early gets its worker here. If it gets none soon, the attempt ends without a call
+// of the handler, so that its locks do not wait for a worker. The next attempt is that of a replica
+// with a free worker, which adopts the run.
 func (p performer) perform(f *firing, c *claim,
 	retries *retry.Series) (delay time.Duration, again bool) {
 	handler, params := bindTriggerParams(p.registry, f)
@@ -97,7 +98,7 @@ func (p performer) perform(f *firing, c *claim,
 	} else {
 		p.events.revoked(f)
 	}
-	return delay, again
+	return delay, again && ended.reason != reasons.NoWorker
 }
 
 // decline gives back a claim that was granted after the deadline, because the store answered late.
@@ -158,13 +159,13 @@ func (p performer) awaitWorker(ctx context.Context, f *firing) error {
 	err := f.worker.ensure(ctx)
 	f.spans.step("worker", start, err)
 	if err != nil && ctx.Err() == nil {
-		f.entry.took.add(workerPatience)
+		f.entry.quickness.add(workerPatience)
 	}
 	return err
 }
 
 // notCalled returns how an attempt ended whose handler was not called, because its context has
-// ended or there was no worker. If the replica stops, another one makes the next attempt.
+// ended or there was no worker.
 func notCalled(ctx context.Context) outcome {
 	cause := context.Cause(ctx)
 	switch {
@@ -185,7 +186,7 @@ func notCalled(ctx context.Context) outcome {
 func callTraced(ctx context.Context, f *firing, c *claim, handler jobs.HandlerFunc,
 	run *jobs.Run) (ended outcome, leftBehind bool) {
 	traced, leave := f.spans.handler(ctx, c.token)
-	ended, leftBehind = call(traced, f.entry.took.measure(handler), run, f.entry.Timeout)
+	ended, leftBehind = call(traced, f.entry.quickness.measure(handler), run, f.entry.Timeout)
 	ended.err, ended.detail = f.entry.mask.Error(ended.err), f.entry.mask.Text(ended.detail)
 	f.worker.free()
 	leave(ended)
@@ -227,8 +228,8 @@ func protect(ctx context.Context, handle jobs.HandlerFunc, run *jobs.Run) (err e
 	return handle(ctx, run)
 }
 
-// mayRetry reports whether the job's policy allows another attempt after this end, and after which
-// delay. Another replica may execute that attempt.
+// mayRetry reports whether the job's policy allows another attempt of the run after this end, and
+// after which delay. Another replica may execute that attempt.
 func mayRetry(f *firing, o outcome, retries *retry.Series) (delay time.Duration, again bool) {
 	if o.reason == reasons.NoWorker {
 		return 0, true

@@ -77,10 +77,11 @@
 //
 // A firing takes a worker before its gate. A firing of a quick job takes it later: when its handler
 // is to be called. So all firings of a burst can share their requests and one transaction, although
-// there are fewer workers. One worker is reserved for every ten such firings, so they do not wait
-// for slow handlers. If such a firing gets no worker within a second after its start, because their
-// own handlers have become slow, its attempt ends without a call. Then it has no claim and no
-// locks, and waits for a worker before its next attempt.
+// there are fewer workers. A job that has not run on this replica counts as quick while the first
+// calls of other jobs are quick. One worker is reserved for every ten such firings, so they do not
+// wait for slow handlers. If such a firing gets no worker within a second after its start, because
+// their own handlers have become slow, its attempt ends without a call. Its run then has no claim,
+// no locks and no session. Any replica with a free worker adopts it.
 //
 // The gate is an `add` in memcached. It tells all replicas but one, at low cost, that another
 // replica has the firing. Only a clear refusal ends a firing there. The advisory locks come next:

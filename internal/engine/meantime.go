@@ -1,41 +1,28 @@
 package engine
 
 import (
-	"context"
 	"sync/atomic"
 	"time"
-
-	"github.com/holdfast-dev/holdfast/jobs"
 )
 
 // meanWeight is the share of the mean that a new time replaces: one in meanWeight.
 const meanWeight = 4
 
-// meanTime is how long the handler of a job takes on average. Recent calls count more than earlier
-// ones. It may be used concurrently.
+// meanTime is the mean of a series of times. Recent times count more than earlier ones. It may be
+// used concurrently.
 type meanTime struct{ nanoseconds atomic.Int64 }
 
-// measure returns the handler, and adds the time that it takes. The time for which a busy machine
-// delays the call does not count.
-func (m *meanTime) measure(handle jobs.HandlerFunc) jobs.HandlerFunc {
-	return func(ctx context.Context, run *jobs.Run) error {
-		start := time.Now()
-		defer func() { m.add(time.Since(start)) }()
-		return handle(ctx, run)
-	}
-}
-
-// add adds the time of one call. Of two concurrent calls, one may not count.
-func (m *meanTime) add(took time.Duration) {
+// add adds a time, and reports whether it is the first one. Of two concurrent times, one may not
+// count.
+func (m *meanTime) add(took time.Duration) (first bool) {
 	mean, took := m.nanoseconds.Load(), max(took, 1)
-	if mean == 0 {
+	first = mean == 0
+	if first {
 		mean = int64(took)
 	}
 	m.nanoseconds.Store(mean + (int64(took)-mean)/meanWeight)
+	return first
 }
 
-// quick reports whether the handler is known to take at most quickRun on average.
-func (m *meanTime) quick() bool {
-	mean := m.nanoseconds.Load()
-	return mean > 0 && mean <= int64(quickRun)
-}
+// get returns the mean, or 0 if there is no time yet.
+func (m *meanTime) get() time.Duration { return time.Duration(m.nanoseconds.Load()) }

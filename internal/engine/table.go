@@ -29,7 +29,7 @@ type entry struct {
 	mask          *redact.Mask  // of the secrets in the params
 	spec          *storage.Spec // of a job that was added at run time, otherwise nil
 	gone          atomic.Bool   // removed from the table, or replaced by another entry
-	took          meanTime      // of its handler on this replica
+	quickness     quickness     // of its handler
 	planned       bool          // in the timetable; belongs to the dispatcher's goroutine
 }
 
@@ -42,6 +42,8 @@ type cronTable struct {
 	sorted  []*entry // by name; nil if it must be built
 	config  string   // hash of the configuration's jobs; "" if it must be computed
 	soonest upcomingStarts
+
+	firstCalls meanTime // of the handlers of all jobs, one of each job
 
 	// Changes of which the store has not been notified.
 	withdrawn map[string]*entry // definitions to withdraw from the session, by job
@@ -65,7 +67,7 @@ func newCronTable(registry *jobs.Registry, middleware []jobs.Middleware,
 			for _, wrap := range slices.Backward(middleware) {
 				e.handle = wrap(e.handle)
 			}
-			table.entries[name] = e
+			table.insert(e)
 		}
 	}
 	return table, errors.Join(append(problems, CheckAfter(jobs))...)
@@ -93,6 +95,12 @@ func (t *cronTable) replace(e *entry) {
 		t.withdraw(before)
 	}
 	t.discard(e.Name)
+	t.insert(e)
+}
+
+// insert adds an entry. The caller has the table's lock.
+func (t *cronTable) insert(e *entry) {
+	e.quickness.first = &t.firstCalls
 	t.entries[e.Name] = e
 }
 

@@ -144,3 +144,29 @@ func TestMiddlewareIsCalledForOneJobAtATime(t *testing.T) {
 		t.Errorf("got %d calls for %d jobs, want %d", calls, table.len(), len(list))
 	}
 }
+
+// TestJobOfAReloadIsAssumedToBeLikeTheOthers calls a handler, and adds another job after that.
+func TestJobOfAReloadIsAssumedToBeLikeTheOthers(t *testing.T) {
+	registry, err := jobs.NewRegistry(jobs.Handle("work",
+		func(context.Context, *jobs.Run, struct{}) error { return nil }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tables [2]*cronTable
+	list := []jobs.Job{{Name: "old", Handler: "work", MisfireThreshold: time.Minute},
+		{Name: "new", Handler: "work", MisfireThreshold: time.Minute}}
+	for i := range tables {
+		if tables[i], err = newCronTable(registry, nil, list[:i+1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	table := tables[0]
+	table.revise(tables[1].all())
+	if table.get("new").quickness.isQuick() {
+		t.Error("the new job is quick before any call")
+	}
+	table.get("old").quickness.add(time.Millisecond)
+	if !table.get("new").quickness.isQuick() {
+		t.Error("the new job is not quick, but the first call of the other one was")
+	}
+}

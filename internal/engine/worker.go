@@ -10,8 +10,6 @@ import (
 )
 
 const (
-	// quickRun is how long the handler of a quick job takes on average, at most.
-	quickRun = 10 * time.Millisecond
 	// earlyMost is how many firings that have begun early share a reserved worker.
 	earlyMost = 10
 	// workerPatience is how long a run that has started without a worker waits for one.

@@ -116,11 +116,18 @@ func TestFiringsThatMayBeginEarly(t *testing.T) {
 	limit := time.Now()
 	for name, test := range map[string]struct {
 		took     []time.Duration
+		others   []time.Duration // the first calls of other jobs
+		attempt  int
 		deadline time.Duration
 		limit    *time.Time
 		want     bool
 	}{
 		"never called":                 {want: false},
+		"never called, others quick":   {others: []time.Duration{time.Millisecond}, want: true},
+		"never called, one other slow": {others: []time.Duration{1, 1, time.Second}},
+		"slow, others quick": {took: []time.Duration{20 * time.Millisecond},
+			others: []time.Duration{0, 0, 0, 0, 0, 0}},
+		"quick, second attempt":        {took: []time.Duration{time.Millisecond}, attempt: 2},
 		"quick":                        {took: []time.Duration{time.Millisecond}, want: true},
 		"no measurable time":           {took: []time.Duration{0}, want: true},
 		"slow":                         {took: []time.Duration{20 * time.Millisecond}},
@@ -131,10 +138,15 @@ func TestFiringsThatMayBeginEarly(t *testing.T) {
 		"slow, then quick": {took: []time.Duration{20 * time.Millisecond, 0, 0, 0, 0}, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &pending{entry: &entry{Job: jobs.Job{Deadline: test.deadline}},
-				triggerLimit: test.limit}
+			var first meanTime
+			p := &pending{entry: &entry{Job: jobs.Job{Deadline: test.deadline},
+				quickness: quickness{first: &first}}, triggerLimit: test.limit,
+				attempt: test.attempt}
 			for _, took := range test.took {
-				p.entry.took.add(took)
+				p.entry.quickness.add(took)
+			}
+			for _, took := range test.others {
+				(&quickness{first: &first}).add(took)
 			}
 			if got := p.mayBeginEarly(); got != test.want {
 				t.Errorf("got %v", got)

@@ -98,6 +98,9 @@ func waitsFor(r storage.Record) string {
 	}
 	switch r.Reason {
 	case reasons.NoWorker:
+		if r.Attempt > 1 {
+			return "no replica with a free worker has adopted it yet"
+		}
 		return "replica " + r.Replica + " has no free worker"
 	case reasons.Retry:
 		return firstOf(r.Detail, "an attempt failed") + ", and the next one follows"

@@ -74,6 +74,11 @@
 // UPDATE. So an ended session has no start under way, and another replica can adopt its waiting
 // runs.
 //
+// A finish that leaves its run waiting keeps the run for its session, except if the run got no
+// worker. Then the wait is inserted without a session, in the statement that deletes the claim. So
+// no other session can start the run before its claim is gone. The previous session no longer has
+// the run: if it still asks for a start, the run is treated like one that a pause held back.
+//
 // # Active definitions
 //
 // The active definitions follow from the definitions of the sessions (table session_jobs). Both

@@ -30,7 +30,8 @@ const (
 )` + finishChanged + `batched = true, finished_at = clock_timestamp()` + finishTo
 
 	// finishAttempts is finishRuns for all requests: also for runs that have an output or a result,
-	// and for runs that wait for another attempt.
+	// and for runs that wait for another attempt. Such a run keeps its session, unless it got no
+	// worker: then any session may adopt it.
 	finishAttempts = finishFrom + `unnest($1::bigint[], $2::uuid[], $3::text[], $4::text[],
         $5::text[], $6::text[], $7::text[], $8::text[])
         AS e (token, run, state, reason, detail, error, output, result)` + finishGone + `
@@ -41,7 +42,8 @@ const (
     ON CONFLICT (run) DO UPDATE SET ` + retainOutput + `
 ), new_waits AS (
     INSERT INTO holdfast.waits (run, session, since)
-    SELECT run, session, clock_timestamp() FROM gone WHERE state = 'waiting'
+    SELECT run, CASE WHEN reason <> 'no_worker' THEN session END, clock_timestamp()
+    FROM gone WHERE state = 'waiting'
     ON CONFLICT (run) DO NOTHING
 )` + finishChanged + `batched = e.state <> 'waiting',
         attempt = r.attempt + CASE WHEN e.state = 'waiting' THEN 1 ELSE 0 END,

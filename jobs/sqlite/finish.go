@@ -23,6 +23,7 @@ const (
 	endRun = `
 UPDATE holdfast_runs SET state = ?3, reason = ?4, detail = ?5, error = ?6, finished_at = ?7,
     wait_since = ?8,
+    session = CASE WHEN ?3 = 'waiting' AND ?4 = 'no_worker' THEN NULL ELSE session END,
     attempt = attempt + (?3 = 'waiting'),
     retry_waits = CASE ?3 WHEN 'waiting' THEN json_insert(coalesce(retry_waits, '[]'), '$[#]', ?8)
         ELSE retry_waits END

@@ -118,6 +118,35 @@ var finishRules = []rule{
 		c.granted(s, r)
 		equal(c, "finish of attempt 1", c.finish(r, token, jobs.Waiting), false)
 	}},
+	{"a run whose attempt got no worker belongs to no session", func(c *check) {
+		one, two := c.session("one"), c.session("two")
+		r, kept := request("a", 1), request("b", 1, table("s/b"))
+		first := c.granted(one, r)
+		ends := []storage.FinishRequest{
+			{Run: r.Run, Token: first, State: jobs.Waiting, Reason: reasons.NoWorker,
+				Attempt: storage.AttemptEnd{State: jobs.Cancelled, Reason: reasons.NoWorker}},
+			{Run: kept.Run, Token: c.granted(one, kept), State: jobs.Waiting,
+				Reason: reasons.Retry}}
+		for range 2 { // as after a lost reply
+			done, err := c.Store.Finish(c.ctx, ends)
+			c.must(err)
+			equal(c, "finished", done[0] && done[1], true)
+		}
+		equal(c, "reason", c.record(r.Run, jobs.Waiting).Reason, reasons.NoWorker)
+		adopted := c.adopt(two, 10, "a", "b")
+		if len(adopted) != 1 || adopted[0].ID != r.Run || adopted[0].Attempt != 2 {
+			c.Fatalf("adopted %+v, want run %s with attempt 2", adopted, r.Run)
+		}
+		r.Attempt = 2
+		if got := c.start(one, r)[0]; got.Token != 0 {
+			c.Errorf("the session that had the run before started it: %+v", got)
+		}
+		c.finished(r, c.granted(two, r), jobs.Succeeded)
+		done, err := c.Store.Finish(c.ctx, ends[:1])
+		c.must(err)
+		equal(c, "late finish of attempt 1", done[0], false)
+		c.record(r.Run, jobs.Succeeded)
+	}},
 	{"a run that waits for another attempt stays with its session", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		r := request("a", 1)

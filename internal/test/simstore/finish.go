@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -54,6 +57,9 @@ func (s *Store) finish(q storage.FinishRequest, now time.Time) bool {
 		r.WaitSince = now
 		r.RetryWaits = append(r.RetryWaits, storage.RetryWait{From: now})
 		s.waiting[r.ID] = r
+		if q.Reason == reasons.NoWorker {
+			r.Session = uuid.Nil
+		}
 		return true
 	}
 	r.FinishedAt = &now
