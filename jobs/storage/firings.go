@@ -124,9 +124,9 @@ type Note struct {
 
 // FinishRequest ends an attempt.
 type FinishRequest struct {
-	Run    uuid.UUID
-	Token  jobs.Token
-	State  jobs.State // of the run: final, or Waiting if another attempt follows
+	Run   uuid.UUID
+	Token jobs.Token
+	State jobs.State // of the run: final, or Waiting if another attempt follows
 	// Reason is that of the state. A run that waits with NoWorker has no session afterwards: any
 	// session may adopt it, also this one.
 	Reason jobs.Reason
