@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
@@ -83,13 +84,7 @@ func TestEarlyRunsWithoutAWorkerGiveTheirClaimsBack(t *testing.T) {
 		handler, table := &slowing{}, quickJobs(t, 4)
 		o := c.options("a", handler.registrations(), table...)
 		o.Workers = 1
-		stop := c.start(o)
-		time.Sleep(90 * time.Second)
-		handler.becomesSlow(40 * time.Second)
-		time.Sleep(30*time.Second + 500*time.Millisecond) // to the second round
-		if got := c.granted(); got != 4 {
-			t.Errorf("%d runs have a claim, want all early runs", got)
-		}
+		stop := c.startsEarly(o, handler, 40*time.Second)
 		time.Sleep(time.Second)
 		if got := c.granted(); got != 1 {
 			t.Errorf("%d runs have a claim after a second, want the one with the worker", got)
@@ -131,13 +126,7 @@ func TestEarlyRunsWithoutAWorkerRunElsewhere(t *testing.T) {
 		handler, table := &slowing{}, quickJobs(t, 4)
 		o := c.options("a", handler.registrations(), table...)
 		o.Workers = 1
-		stopFirst := c.start(o)
-		time.Sleep(90 * time.Second)
-		handler.becomesSlow(40 * time.Second)
-		time.Sleep(30*time.Second + 500*time.Millisecond) // to the second round
-		if got := c.granted(); got != 4 {
-			t.Errorf("%d runs have a claim, want all early runs of the first replica", got)
-		}
+		stopFirst := c.startsEarly(o, handler, 40*time.Second)
 		o.Replica, o.Workers = "b", 4
 		stopSecond := c.start(o)
 		time.Sleep(5 * time.Second)
@@ -216,13 +205,7 @@ func TestEarlyRunWithoutAWorkerSurvivesAShutdown(t *testing.T) {
 		handler, table := &slowing{}, quickJobs(t, 2)
 		o := c.options("a", handler.registrations(), table...)
 		o.Workers, o.ShutdownGrace = 1, 100*time.Millisecond
-		stop := c.start(o)
-		time.Sleep(90 * time.Second)
-		handler.becomesSlow(time.Hour)
-		time.Sleep(30*time.Second + 500*time.Millisecond)
-		if got := c.granted(); got != 2 {
-			t.Errorf("%d runs have a claim, want both", got)
-		}
+		stop := c.startsEarly(o, handler, time.Hour)
 		stop()
 		if got := c.granted(); got != 0 {
 			t.Errorf("%d runs still have a claim", got)
@@ -265,6 +248,20 @@ func TestEarlyFiringReservesNoWorkerWhileItWaits(t *testing.T) {
 		}
 		stop()
 	})
+}
+
+// startsEarly starts a replica with quickJobs, and returns when the second run of each has begun
+// early. In these runs, the handler takes d.
+func (c *cluster) startsEarly(o engine.Options, handler *slowing, d time.Duration) (stop func()) {
+	c.t.Helper()
+	stop = c.start(o)
+	time.Sleep(90 * time.Second)
+	handler.becomesSlow(d)
+	time.Sleep(30*time.Second + 500*time.Millisecond)
+	if got := c.granted(); got != len(o.Jobs) {
+		c.t.Errorf("%d runs have a claim, want all %d early runs", got, len(o.Jobs))
+	}
+	return stop
 }
 
 // granted returns how many runs have a claim in the store.
