@@ -81,7 +81,7 @@
 // calls of other jobs are quick. One worker is reserved for every ten such firings, so they do not
 // wait for slow handlers. If such a firing gets no worker within a second after its start, because
 // their own handlers have become slow, its attempt ends without a call. Its run then has no claim,
-// no locks and no session. Any replica with a free worker adopts it.
+// no locks and no session. Any replica may adopt it, usually one with a free worker.
 //
 // The gate is an `add` in memcached. It tells all replicas but one, at low cost, that another
 // replica has the firing. Only a clear refusal ends a firing there. The advisory locks come next:

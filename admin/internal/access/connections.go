@@ -21,7 +21,7 @@ const (
 	// all of them.
 	maxPerAddress = MaxConnections / 2
 	// keptPerAddress is how many connections of one client address are closed last, so that a burst
-	// from other addresses does not displace a probe. With 4, that takes more than 128 addresses.
+	// from other addresses does not displace a probe. With 4, that takes at least 128 addresses.
 	keptPerAddress = 4
 	// maxForProbes bounds the connections beyond the limit, which only answer probes.
 	maxForProbes = 16
