@@ -27,6 +27,8 @@ type adopter struct {
 	active       *active
 	ready        *ready
 	log          zerolog.Logger
+	turns        turns
+	intervals    *pollIntervals
 	left         atomic.Bool // the last adoption may have left runs, because it had no room
 }
 
@@ -35,8 +37,9 @@ type adopter struct {
 // this replica that it does not track: a reply of the store was lost, or a note failed. It reports
 // whether there may be more of them, because it had no room.
 func (a *adopter) adopt(ctx context.Context, session *liveSession) (more bool) {
-	defer func() { a.left.Store(more) }()
-	wanted := storage.Adoption{Limit: a.room(), Late: a.ready.lateRoom()}
+	wanted := storage.Adoption{Late: a.ready.lateRoom()}
+	wanted.Limit, wanted.MinWait = a.room()
+	defer func() { a.left.Store(more || wanted.MinWait > 0) }()
 	if wanted.Limit == 0 {
 		return true
 	}
@@ -107,13 +110,14 @@ func (e *entry) lateAfter() time.Duration {
 	return e.MisfireThreshold + e.Schedule.MaxDelay()
 }
 
-// room returns how many runs to adopt: as many as can start at once. It is at least one if none is
-// queued, so that adopted runs do not starve behind scheduled firings.
-func (a *adopter) room() int {
-	if a.ready.adoptedLen() == 0 {
-		return max(a.workers.free(), 1)
+// room returns how many runs to adopt: as many as can start at once. If none can, and none is
+// queued, it is one that has waited for at least minWait. So adopted runs do not starve behind
+// scheduled firings, and replicas with free workers can adopt them before.
+func (a *adopter) room() (limit int, minWait time.Duration) {
+	if limit = a.workers.free(); limit > 0 || a.ready.adoptedLen() > 0 {
+		return limit, 0
 	}
-	return a.workers.free()
+	return 1, a.turns.all(a.intervals.adopt)
 }
 
 // late reports whether a waiting run is a late run, or a run of a backfill. Its reason may have

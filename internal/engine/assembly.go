@@ -127,8 +127,9 @@ func (s *Scheduler) newUpkeep() *upkeep {
 	o := s.options
 	misfires := &misfireChecker{store: o.Store, table: s.table, clock: s.clock, events: s.events,
 		log: s.log, page: maxMisfirePage, held: map[string]bool{}}
+	turns := turns{s.ranking, s.clock}
 	return &upkeep{
-		keeper: s.keeper, turns: turns{s.ranking, s.clock}, intervals: s.intervals,
+		keeper: s.keeper, turns: turns, intervals: s.intervals,
 		wakes: s.wakes, heartbeat: o.Heartbeat,
 		sweeper: &sweeper{store: o.Store, locker: o.Locker, tracing: o.Tracing, events: s.events,
 			log: s.log},
@@ -138,7 +139,7 @@ func (s *Scheduler) newUpkeep() *upkeep {
 		backfills: s.backfills,
 		adopter: &adopter{store: o.Store, table: s.table, controlState: s.controlState,
 			clock: s.clock, clockLimit: s.clockLimit, workers: s.workers, active: s.active,
-			ready: s.ready, log: s.log},
+			ready: s.ready, turns: turns, intervals: s.intervals, log: s.log},
 		sealer: s.sealer,
 	}
 }

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"runtime/debug"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/internal/attempt"
-	"github.com/holdfast-dev/holdfast/internal/durations"
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
@@ -44,10 +42,9 @@ type performer struct {
 }
 
 // perform runs the handler once under the claim, records its end, and gives back the claim and the
-// locks. It reports whether another attempt of this firing follows, and after which delay. A firing
-// that has begun early gets its worker here. If it gets none soon, the attempt ends without a call
-// of the handler, so that its locks do not wait for a worker. The next attempt is that of a replica
-// with a free worker, which adopts the run.
+// locks. It reports whether another attempt follows, and after which delay. A firing that has begun
+// early gets its worker here. If it gets none soon, perform gives back the claim and the locks
+// without calling the handler, so that the locks do not wait for a worker.
 func (p performer) perform(f *firing, c *claim,
 	retries *retry.Series) (delay time.Duration, again bool) {
 	handler, params := bindTriggerParams(p.registry, f)
@@ -66,6 +63,10 @@ func (p performer) perform(f *firing, c *claim,
 		defer p.locks.takeLate(ctx, f)()
 	}
 	noWorker := p.awaitWorker(ctx, f)
+	if noWorker != nil && mayRunElsewhere(ctx) {
+		p.giveBack(f, c)
+		return 0, false
+	}
 	f.debug().Int64("token", int64(c.token)).Int("attempt", f.attempt).
 		Dur("late", p.clock.now().Sub(f.ScheduledAt)).Msg("run started")
 
@@ -76,7 +77,7 @@ func (p performer) perform(f *firing, c *claim,
 	if noWorker == nil {
 		ended, leftBehind = callTraced(ctx, f, c, handler, run)
 	} else {
-		ended = notCalled(ctx)
+		ended = judge(ctx, context.Cause(ctx))
 	}
 	took := time.Since(start)
 	delay, again = mayRetry(f, ended, retries)
@@ -98,18 +99,43 @@ func (p performer) perform(f *firing, c *claim,
 	} else {
 		p.events.revoked(f)
 	}
-	return delay, again && ended.reason != reasons.NoWorker
+	return delay, again
 }
 
 // decline gives back a claim that was granted after the deadline, because the store answered late.
 func (p performer) decline(f *firing, c *claim) {
 	remove := p.active.add(c.token, f.run, func(error) {})
 	defer remove()
-	if p.finishes.write(f, storage.FinishRequest{Run: f.run, Token: c.token, State: jobs.Skipped,
-		Reason: reasons.Deadline, Detail: f.lateWords("the store did not answer in time")}) {
-		f.spans.ended(jobs.Skipped, reasons.Deadline, nil)
+	p.finishUncalled(f, c, storage.FinishRequest{State: jobs.Skipped, Reason: reasons.Deadline,
+		Detail: f.lateWords("the store did not answer in time")})
+}
+
+// giveBack gives back the claim of a firing that has begun early and got no worker. Its run waits
+// as if it had not started, and any replica may adopt it.
+func (p performer) giveBack(f *firing, c *claim) {
+	if p.finishUncalled(f, c, storage.FinishRequest{State: jobs.Waiting, Reason: reasons.NoWorker,
+		Detail:    "replica " + p.replica + " had no free worker for it",
+		GivenBack: true}) {
+		f.info().Int64("token", int64(c.token)).
+			Msg("claim given back, because no worker was free")
 	}
+}
+
+// finishUncalled ends a claim whose handler was not called, and releases the locks. It reports
+// whether that is recorded. The request lacks the run and the token.
+func (p performer) finishUncalled(f *firing, c *claim, r storage.FinishRequest) bool {
+	r.Run, r.Token = f.run, c.token
+	recorded := p.finishes.write(f, r)
 	release(f, c.lock)
+	switch {
+	case !recorded:
+		p.events.revoked(f)
+		return false
+	case r.State.Final():
+		p.events.notStarted(f, storage.Note{State: r.State, Reason: r.Reason, Detail: r.Detail})
+	}
+	f.spans.ended(r.State, r.Reason, nil)
+	return true
 }
 
 // newAttempt returns what an attempt of the firing has besides what its handler sees.
@@ -164,21 +190,11 @@ func (p performer) awaitWorker(ctx context.Context, f *firing) error {
 	return err
 }
 
-// notCalled returns how an attempt ended whose handler was not called, because its context has
-// ended or there was no worker.
-func notCalled(ctx context.Context) outcome {
+// mayRunElsewhere reports whether a run that got no worker may run on another replica: its attempt
+// has not ended, or has ended only because this replica stops.
+func mayRunElsewhere(ctx context.Context) bool {
 	cause := context.Cause(ctx)
-	switch {
-	case errors.Is(cause, jobs.ErrShutdown):
-		return outcome{state: jobs.Cancelled, reason: reasons.NoWorker,
-			detail: "its replica was stopped before a worker was free, " +
-				"so its handler was not called"}
-	case cause != nil:
-		return judge(ctx, cause)
-	}
-	return outcome{state: jobs.Cancelled, reason: reasons.NoWorker,
-		detail: fmt.Sprintf("no worker was free for %s, so its handler was not called",
-			durations.Short(workerPatience))}
+	return cause == nil || errors.Is(cause, jobs.ErrShutdown)
 }
 
 // callTraced calls the handler and gives the worker back. The next firing starts while this end is
@@ -231,9 +247,6 @@ func protect(ctx context.Context, handle jobs.HandlerFunc, run *jobs.Run) (err e
 // mayRetry reports whether the job's policy allows another attempt of the run after this end, and
 // after which delay. Another replica may execute that attempt.
 func mayRetry(f *firing, o outcome, retries *retry.Series) (delay time.Duration, again bool) {
-	if o.reason == reasons.NoWorker {
-		return 0, true
-	}
 	var refused *triggerParamsError
 	if o.state != jobs.Failed && o.state != jobs.TimedOut || errors.As(o.err, &refused) {
 		return 0, false

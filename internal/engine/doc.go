@@ -32,7 +32,8 @@
 //	configured.go     the jobs of the configuration
 //	heap.go           the heap of the timetable and of the queue
 //	worker.go         workers; the worker of one firing
-//	meantime.go       how long the handler of a job takes on average
+//	quickness.go      which jobs are quick, so that their firings may begin without a worker
+//	meantime.go       the mean of recent times
 //	slots.go          limits on the firings of a group and on late runs
 //	deadline.go       the time by which a firing must begin
 //	events.go         the events of firings, and eventbus.go, which delivers them
@@ -78,10 +79,11 @@
 // A firing takes a worker before its gate. A firing of a quick job takes it later: when its handler
 // is to be called. So all firings of a burst can share their requests and one transaction, although
 // there are fewer workers. A job that has not run on this replica counts as quick while the first
-// calls of other jobs are quick. One worker is reserved for every ten such firings, so they do not
-// wait for slow handlers. If such a firing gets no worker within a second after its start, because
-// their own handlers have become slow, its attempt ends without a call. Its run then has no claim,
-// no locks and no session. Any replica may adopt it, usually one with a free worker.
+// calls of other jobs are quick. One worker is reserved for every ten firings that have begun
+// early, so they do not wait for slow handlers. If one of them gets no worker within a second after
+// its start, because their own handlers have become slow, it gives its claim and its locks back.
+// Its run then waits as if it had not started, and any replica may adopt it, usually one with a
+// free worker.
 //
 // The gate is an `add` in memcached. It tells all replicas but one, at low cost, that another
 // replica has the firing. Only a clear refusal ends a firing there. The advisory locks come next:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -67,8 +66,10 @@ func TestQuickFiringsStartBeforeTheyHaveWorkers(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		c.stop()
-		if second := store.starts.Load() - first; second != 1 {
-			t.Errorf("40 firings of quick jobs started in %d transactions, want 1", second)
+		// One would do, but the first firings may ask before the last ones have begun.
+		if second := store.starts.Load() - first; second > 4 {
+			t.Errorf("40 firings of quick jobs started in %d transactions, want few: there are 4 "+
+				"workers, so otherwise there would be 10", second)
 		}
 		if calls, most := handler.calls.Load(), handler.most.Load(); calls != 80 || most > 4 {
 			t.Errorf("%d calls, at most %d at once; want 80 and 4", calls, most)
@@ -89,32 +90,30 @@ func TestEarlyRunsWithoutAWorkerGiveTheirClaimsBack(t *testing.T) {
 		if got := c.granted(); got != 1 {
 			t.Errorf("%d runs have a claim after a second, want the one with the worker", got)
 		}
+		waiting := 0
+		for _, j := range table {
+			for _, r := range c.runs(j.Name) {
+				if r.State == jobs.Waiting && r.Reason == reasons.NoWorker &&
+					r.StartedAt == nil && r.Detail == "replica a had no free worker for it" {
+					waiting++
+				}
+			}
+		}
+		if waiting != 3 {
+			t.Errorf("%d runs wait for a worker as if they had not started, want 3", waiting)
+		}
 		handler.becomesSlow(time.Millisecond)
 		time.Sleep(50 * time.Second)
 		stop()
 		if calls := handler.calls.Load(); calls != 8 {
 			t.Errorf("%d calls, want one for each of 8 firings", calls)
 		}
-		attempts := map[int]int{}
 		for _, j := range table {
 			for _, r := range c.runs(j.Name) {
-				attempts[r.Attempt]++
-				if r.State != jobs.Succeeded {
-					t.Errorf("%s: %s %s", r.Job, r.State, r.Reason)
-				}
-				if r.Attempt == 1 {
-					continue
-				}
-				before, err := c.store.RunAttempt(t.Context(), r.ID, 1)
-				if err != nil || before.State != jobs.Cancelled ||
-					before.Reason != reasons.NoWorker ||
-					!strings.Contains(before.Detail, "its handler was not called") {
-					t.Errorf("%s: first attempt %+v, %v", r.Job, before, err)
+				if r.State != jobs.Succeeded || r.Attempt != 1 {
+					t.Errorf("%s: %s %s in attempt %d", r.Job, r.State, r.Reason, r.Attempt)
 				}
 			}
-		}
-		if attempts[1] != 5 || attempts[2] != 3 || len(attempts) != 2 {
-			t.Errorf("runs by attempts: %v, want 5 with one and 3 with two", attempts)
 		}
 	})
 }
@@ -130,9 +129,8 @@ func TestEarlyRunsWithoutAWorkerRunElsewhere(t *testing.T) {
 		o.Replica, o.Workers = "b", 4
 		stopSecond := c.start(o)
 		time.Sleep(5 * time.Second)
-		// A replica adopts one run although it has no free worker.
-		if got := handler.busy.Load(); got < 3 {
-			t.Errorf("%d handlers are at work, want the others at the second replica", got)
+		if got := handler.busy.Load(); got != 4 {
+			t.Errorf("%d handlers are at work, want 4: three at the second replica", got)
 		}
 		handler.becomesSlow(time.Millisecond)
 		time.Sleep(40 * time.Second)
@@ -147,8 +145,8 @@ func TestEarlyRunsWithoutAWorkerRunElsewhere(t *testing.T) {
 				replicas[r.Replica]++
 			}
 		}
-		if replicas["b"] < 2 {
-			t.Errorf("runs by replica: %v, want two of the second replica", replicas)
+		if replicas["b"] < 3 {
+			t.Errorf("runs by replica: %v, want three of the second replica", replicas)
 		}
 	})
 }
@@ -158,9 +156,7 @@ func TestNoFiringBeginsEarlyWhileAllWorkersAreBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		handlers := takesBy(map[string]time.Duration{"job-0": time.Millisecond, "hog": time.Hour})
-		hog := once(t, "hog", 90*time.Second)
-		hog.Deadline = time.Minute // so that it takes its worker first
-		table := append(quickJobs(t, 1), hog)
+		table := append(quickJobs(t, 1), once(t, "hog", 90*time.Second))
 		o := c.options("a", handlers, table...)
 		o.Workers, o.ShutdownGrace = 1, time.Second
 		stop := c.start(o)

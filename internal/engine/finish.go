@@ -46,9 +46,6 @@ func (w finisher) record(f *firing, run *jobs.Run, o outcome, again, leftBehind 
 	if again {
 		request.Attempt = storage.AttemptEnd{State: o.state, Reason: o.reason, Detail: o.detail}
 		request.State, request.Reason = jobs.Waiting, reasons.Retry
-		if o.reason == reasons.NoWorker {
-			request.Reason = reasons.NoWorker // any replica may adopt the run
-		}
 		request.Detail = fmt.Sprintf("attempt %d ended as %s", f.attempt, o.state)
 	}
 	return w.write(f, request)

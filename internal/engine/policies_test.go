@@ -555,8 +555,9 @@ func TestClaimAfterTheDeadlineIsReleased(t *testing.T) {
 		handlers, calls := counting(time.Second)
 		j := once(t, "job", 10*time.Second, "orders")
 		j.Deadline = time.Second
-		o := c.options("a", handlers, j)
+		o, h := c.options("a", handlers, j), &hearing{}
 		o.Store = slowStart{c.store, 3 * time.Second}
+		o.Listeners = []jobs.Listener{h.listen}
 		stop := c.start(o)
 		time.Sleep(30 * time.Second)
 		r := c.runs("job")
@@ -569,6 +570,9 @@ func TestClaimAfterTheDeadlineIsReleased(t *testing.T) {
 			t.Errorf("still granted: %v, %v", locks, err)
 		}
 		stop()
+		if got := h.of("job"); got != "scheduled, skipped deadline" {
+			t.Errorf("events: %s", got)
+		}
 	})
 }
 

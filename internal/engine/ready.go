@@ -41,12 +41,11 @@ func (p *pending) before(other *pending) bool {
 		cmp.Compare(p.rank, other.rank), cmp.Compare(p.mixed, other.mixed)) < 0
 }
 
-// mayBeginEarly reports whether the firing may begin without a worker: its job is quick. After its
-// first attempt it may not, because that one may have got no worker. A firing with a limit may not,
-// because the limit ends with the first attempt, even if no handler was called.
+// mayBeginEarly reports whether the firing may begin without a worker: its job is quick. An adopted
+// run may not, because it may have begun early before and got no worker. A firing with a deadline
+// may not, because the deadline applies until its handler is called.
 func (p *pending) mayBeginEarly() bool {
-	return p.entry.quickness.isQuick() && p.attempt <= 1 && p.entry.Deadline == 0 &&
-		p.triggerLimit == nil
+	return p.adopted == uuid.Nil && p.entry.Deadline == 0 && p.entry.quickness.isQuick()
 }
 
 // paced reports whether the firing counts as a late run: it is late, and its run has not begun.

@@ -344,9 +344,6 @@ func (c *simulatedCluster) evidence() *simulation.Evidence {
 		Executions: c.ledger.Executions(), Pauses: c.store.AllPauses(),
 		Until: c.until, Margin: 10 * time.Second, Obeyed: 3 * time.Second,
 	}
-	if err := e.AddUncalled(context.Background(), c.store); err != nil {
-		c.t.Fatal(err)
-	}
 	c.people.addEvidence(e)
 	for _, d := range c.store.Decisions() {
 		e.Decisions = append(e.Decisions, simulation.Decision(d))

@@ -19,6 +19,14 @@ type turns struct {
 	clock   *clusterClock
 }
 
+// all returns a time in which each live replica with the same cron table has its turn.
+func (t turns) all(interval time.Duration) time.Duration {
+	if t.ranking.at(time.Now()).len() <= turnTakers {
+		return 2 * interval
+	}
+	return turnAtLeast * interval
+}
+
 // has reports whether it is this replica's turn, for work that the cluster needs once in each
 // interval. last is when this replica did it last, by this machine's clock.
 func (t turns) has(interval time.Duration, last time.Time) bool {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +13,9 @@ import (
 const (
 	// earlyMost is how many firings that have begun early share a reserved worker.
 	earlyMost = 10
+	// slowCall is when a handler on a reserved worker is slow: in this time, all firings that share
+	// the worker should have had it.
+	slowCall = earlyMost * quickRun
 	// workerPatience is how long a run that has started without a worker waits for one.
 	workerPatience = time.Second
 )
@@ -20,7 +24,8 @@ const (
 // wait. Most firings take a worker before they begin. Firings of quick jobs begin early: they take
 // a worker when their handler is to be called. So more of them share their requests to memcached
 // and their transactions. One worker is reserved for every ten of them, so that they wait only for
-// each other, and not for slow handlers. It may be used concurrently.
+// each other, and not for slow handlers. A handler that turns out to be slow keeps its worker, and
+// another one is reserved instead. It may be used concurrently.
 type workers struct {
 	all   int
 	busy  atomic.Int64 // taken or reserved
@@ -28,9 +33,13 @@ type workers struct {
 
 	mu       sync.Mutex
 	early    int                 // firings that have begun early and have no worker yet
-	reserved int                 // at least one for every earlyMost of them
+	reserved int                 // workers for them: one for every earlyMost, if enough are free
 	idle     *semaphore.Weighted // the reserved workers that execute no handler
+	lent     []*loan             // the others, in the order in which they were lent
 }
+
+// loan is the use of a reserved worker by one handler.
+type loan struct{ since time.Time }
 
 func newWorkers(n int) *workers {
 	w := &workers{all: n, limit: semaphore.NewWeighted(int64(n)),
@@ -57,7 +66,21 @@ func (w *workers) tryAcquire() bool {
 	return free
 }
 
+// release gives a worker back that is not reserved.
 func (w *workers) release() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.give()
+}
+
+// give frees a worker, or reserves it for the early firings if they need one. The caller has locked
+// mu.
+func (w *workers) give() {
+	if w.early > earlyMost*w.reserved {
+		w.reserved++
+		w.idle.Release(1)
+		return
+	}
 	w.busy.Add(-1)
 	w.limit.Release(1)
 }
@@ -67,7 +90,8 @@ func (w *workers) release() {
 func (w *workers) tryEarly() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.early == earlyMost*w.reserved {
+	w.leaveSlow()
+	for w.early >= earlyMost*w.reserved {
 		if !w.tryAcquire() {
 			return false
 		}
@@ -78,32 +102,49 @@ func (w *workers) tryEarly() bool {
 	return true
 }
 
+// leaveSlow leaves reserved workers to their handlers, if these are slow. They are not reserved any
+// more. The caller has locked mu.
+func (w *workers) leaveSlow() {
+	now := time.Now()
+	for len(w.lent) > 0 && now.Sub(w.lent[0].since) > slowCall {
+		w.lent = slices.Delete(w.lent, 0, 1)
+		w.reserved--
+	}
+}
+
 // endEarly says that a firing that has begun early has a worker, or needs none.
 func (w *workers) endEarly() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.early--
-	if w.tooMany() && w.idle.TryAcquire(1) {
+	if earlyMost*(w.reserved-1) >= w.early && w.idle.TryAcquire(1) {
 		w.reserved--
-		w.release()
+		w.give()
 	}
 }
 
-// releaseReserved gives a reserved worker back.
-func (w *workers) releaseReserved() {
+// borrow waits for a reserved worker, or for ctx.
+func (w *workers) borrow(ctx context.Context) (*loan, error) {
+	if err := w.idle.Acquire(ctx, 1); err != nil {
+		return nil, err
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.tooMany() {
-		w.reserved--
-		w.release()
-		return
-	}
-	w.idle.Release(1)
+	l := &loan{time.Now()}
+	w.lent = append(w.lent, l)
+	return l, nil
 }
 
-// tooMany reports whether more workers are reserved than the early firings need. The caller has
-// locked mu.
-func (w *workers) tooMany() bool { return earlyMost*(w.reserved-1) >= w.early }
+// giveBack ends the loan.
+func (w *workers) giveBack(l *loan) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if i := slices.Index(w.lent, l); i >= 0 { // otherwise it was slow
+		w.lent = slices.Delete(w.lent, i, i+1)
+		w.reserved--
+	}
+	w.give()
+}
 
 // free returns how many workers are free.
 func (w *workers) free() int { return w.all - int(w.busy.Load()) }
@@ -111,11 +152,11 @@ func (w *workers) free() int { return w.all - int(w.busy.Load()) }
 // worker is the worker of one firing, with the slots that the firing needs besides. It belongs to
 // one goroutine.
 type worker struct {
-	pool     *workers
-	hold     *hold
-	has      bool
-	early    bool // the firing has begun early, and has no worker yet
-	reserved bool // its worker is a reserved one
+	pool  *workers
+	hold  *hold
+	has   bool
+	early bool  // the firing has begun early, and has no worker yet
+	loan  *loan // if its worker was reserved
 }
 
 // begin takes a worker, or none if the firing may begin early.
@@ -140,8 +181,9 @@ func (w *worker) ensure(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, workerPatience)
 	defer cancel()
-	err := w.pool.idle.Acquire(ctx, 1)
-	w.has, w.reserved = err == nil, err == nil
+	var err error
+	w.loan, err = w.pool.borrow(ctx)
+	w.has = err == nil
 	return err
 }
 
@@ -187,10 +229,10 @@ func (w *worker) giveBack() {
 func (w *worker) free() {
 	w.endEarly()
 	switch {
-	case w.reserved:
-		w.pool.releaseReserved()
+	case w.loan != nil:
+		w.pool.giveBack(w.loan)
 	case w.has:
 		w.pool.release()
 	}
-	w.has, w.reserved = false, false
+	w.has, w.loan = false, nil
 }

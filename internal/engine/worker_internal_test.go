@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -39,14 +41,64 @@ func TestWorkersAreReservedForEarlyFirings(t *testing.T) {
 	}
 }
 
+// A slow handler keeps a reserved worker, so another one must be reserved before more firings begin
+// early. The next worker that is free is for the early firings that wait already.
+func TestSlowHandlerKeepsAReservedWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := newWorkers(2)
+		slow, second, other := &worker{pool: pool}, &worker{pool: pool}, &worker{pool: pool}
+		for _, w := range []*worker{slow, second} {
+			if err := w.begin(t.Context(), true); err != nil || !w.early {
+				t.Fatalf("begins early: %v, %v", w.early, err)
+			}
+		}
+		if err := other.begin(t.Context(), false); err != nil || !other.has {
+			t.Fatalf("the other worker: %v, %v", other.has, err)
+		}
+		if err := slow.ensure(t.Context()); err != nil || slow.loan == nil {
+			t.Fatalf("the reserved worker: %v, %v", slow.loan, err)
+		}
+		served := make(chan error)
+		go func() { served <- second.ensure(t.Context()) }()
+		time.Sleep(slowCall)
+		if !pool.tryEarly() {
+			t.Error("a firing may not begin early, although no handler is slow yet")
+		}
+		pool.endEarly()
+		time.Sleep(time.Millisecond)
+		if pool.tryEarly() {
+			t.Error("a firing begins early although both workers are busy with other handlers")
+		}
+		other.free()
+		if err := <-served; err != nil {
+			t.Errorf("the early firing that waited got no worker: %v", err)
+		}
+		time.Sleep(slowCall + time.Millisecond)
+		if pool.free() != 0 || pool.tryEarly() {
+			t.Errorf("%d workers are free, want none", pool.free())
+		}
+		slow.free()
+		if pool.free() != 1 || !pool.tryEarly() {
+			t.Errorf("%d workers are free, want the one of the slow handler", pool.free())
+		}
+		pool.endEarly()
+		second.free()
+		if pool.free() != 2 || pool.reserved != 0 || len(pool.lent) != 0 {
+			t.Errorf("in the end %d workers are free, %d reserved, %d lent", pool.free(),
+				pool.reserved, len(pool.lent))
+		}
+	})
+}
+
 // Whatever early firings and others do, there are never more handlers than workers. An early firing
-// gets a worker when the handlers of the other early ones have returned, and in the end all workers
-// are free.
+// gets a worker when the handlers of the other early ones have returned, if these are quick. In the
+// end all workers are free.
 func TestWorkersAddUp(t *testing.T) {
 	const all = 3
 	for seed := range uint64(300) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
+			someSlow := seed%3 == 0
 			pool := newWorkers(all)
 			var busy atomic.Int64
 			handler := func(w *worker, takes time.Duration) {
@@ -64,7 +116,10 @@ func TestWorkersAddUp(t *testing.T) {
 					t.Fatal(err)
 				}
 				starts, gone := time.Duration(random.IntN(5))*time.Millisecond, random.IntN(8) == 0
-				early := w.early
+				early, takes := w.early, time.Millisecond
+				if someSlow && random.IntN(8) == 0 {
+					takes = time.Hour
+				}
 				go func() {
 					time.Sleep(starts)
 					switch {
@@ -73,19 +128,19 @@ func TestWorkersAddUp(t *testing.T) {
 					case !early:
 						handler(w, time.Hour)
 					default:
-						if err := w.ensure(context.Background()); err != nil {
+						if err := w.ensure(context.Background()); err == nil {
+							handler(w, takes)
+						} else if w.giveBack(); !someSlow {
 							t.Errorf("seed %d: early firing without a worker: %v", seed, err)
-							return
 						}
-						handler(w, time.Millisecond)
 					}
 				}()
 				time.Sleep(time.Duration(random.IntN(3)) * time.Millisecond)
 			}
 			time.Sleep(100 * time.Hour)
-			if pool.free() != all || pool.early != 0 || pool.reserved != 0 {
-				t.Errorf("seed %d: in the end %d workers are free, %d firings early, %d reserved",
-					seed, pool.free(), pool.early, pool.reserved)
+			if pool.free() != all || pool.early != 0 || pool.reserved != 0 || len(pool.lent) != 0 {
+				t.Errorf("seed %d: in the end %d workers are free, %d firings early, %d reserved, "+
+					"%d lent", seed, pool.free(), pool.early, pool.reserved, len(pool.lent))
 			}
 		})
 	}
@@ -113,13 +168,11 @@ func TestEarlyFiringWaitsForAWorkerForASecond(t *testing.T) {
 }
 
 func TestFiringsThatMayBeginEarly(t *testing.T) {
-	limit := time.Now()
 	for name, test := range map[string]struct {
 		took     []time.Duration
 		others   []time.Duration // the first calls of other jobs
-		attempt  int
+		adopted  uuid.UUID
 		deadline time.Duration
-		limit    *time.Time
 		want     bool
 	}{
 		"never called":                 {want: false},
@@ -127,12 +180,11 @@ func TestFiringsThatMayBeginEarly(t *testing.T) {
 		"never called, one other slow": {others: []time.Duration{1, 1, time.Second}},
 		"slow, others quick": {took: []time.Duration{20 * time.Millisecond},
 			others: []time.Duration{0, 0, 0, 0, 0, 0}},
-		"quick, second attempt":        {took: []time.Duration{time.Millisecond}, attempt: 2},
-		"quick":                        {took: []time.Duration{time.Millisecond}, want: true},
-		"no measurable time":           {took: []time.Duration{0}, want: true},
-		"slow":                         {took: []time.Duration{20 * time.Millisecond}},
-		"quick with a deadline":        {took: []time.Duration{1}, deadline: time.Minute},
-		"quick with a trigger's limit": {took: []time.Duration{1}, limit: &limit},
+		"quick, adopted":        {took: []time.Duration{time.Millisecond}, adopted: uuid.New()},
+		"quick":                 {took: []time.Duration{time.Millisecond}, want: true},
+		"no measurable time":    {took: []time.Duration{0}, want: true},
+		"slow":                  {took: []time.Duration{20 * time.Millisecond}},
+		"quick with a deadline": {took: []time.Duration{1}, deadline: time.Minute},
 		"quick, then slow once": {took: []time.Duration{time.Millisecond,
 			time.Millisecond, time.Second}},
 		"slow, then quick": {took: []time.Duration{20 * time.Millisecond, 0, 0, 0, 0}, want: true},
@@ -140,8 +192,7 @@ func TestFiringsThatMayBeginEarly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var first meanTime
 			p := &pending{entry: &entry{Job: jobs.Job{Deadline: test.deadline},
-				quickness: quickness{first: &first}}, triggerLimit: test.limit,
-				attempt: test.attempt}
+				quickness: quickness{first: &first}}, adopted: test.adopted}
 			for _, took := range test.took {
 				p.entry.quickness.add(took)
 			}

@@ -6,7 +6,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/holdfast-dev/holdfast/jobs"
-	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -125,9 +124,7 @@ func (m *Metrics) released(s *jobSeries, e jobs.Event) {
 	if e.Held == 0 {
 		return // it did not start, or belongs to another replica
 	}
-	if e.Reason != reasons.NoWorker { // otherwise its handler was not called
-		s.duration.Observe(seconds(e.Took))
-	}
+	s.duration.Observe(seconds(e.Took))
 	for _, r := range e.Locks {
 		if shown(r.Resource) {
 			m.resources.of(r.Resource).hold.Observe(seconds(e.Held))

@@ -30,6 +30,9 @@ func Adopted(free []storage.Record, a storage.Adoption, now time.Time) []uuid.UU
 	})
 	var late, prompt []uuid.UUID
 	for _, r := range free {
+		if a.MinWait > 0 && now.Sub(r.WaitSince) < a.MinWait {
+			continue
+		}
 		overdue := r.Key == "" && r.Recovery == 0 &&
 			now.Sub(r.ScheduledAt) > asked[r.Job].Threshold
 		if r.Attempt <= 1 && (overdue || r.Backfill != uuid.Nil) {

@@ -98,7 +98,7 @@ func waitsFor(r storage.Record) string {
 	}
 	switch r.Reason {
 	case reasons.NoWorker:
-		if r.Attempt > 1 {
+		if r.Replica == "" {
 			return "no replica with a free worker has adopted it yet"
 		}
 		return "replica " + r.Replica + " has no free worker"

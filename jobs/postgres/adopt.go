@@ -39,7 +39,7 @@ ORDER BY r.created_at, r.id`
 	adoptRuns = `
 WITH ` + pausedJobs + `, free AS MATERIALIZED (
     SELECT w.run, r.job, r.scheduled_at, r.key, r.recovery, r.attempt, r.backfill
-    FROM (SELECT * FROM holdfast.waits w WHERE w.since <= (SELECT clock_timestamp())
+    FROM (SELECT * FROM holdfast.waits w WHERE w.since <= (SELECT clock_timestamp() - $8::interval)
         ORDER BY w.since OFFSET 0) w LEFT JOIN holdfast.sessions s ON s.id = w.session
     CROSS JOIN LATERAL (SELECT r.job, r.scheduled_at, r.key, r.recovery, r.attempt, r.backfill
         FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
@@ -140,7 +140,8 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 	err = s.pipeline(ctx, "adopt runs", func(b *pgx.Batch) {
 		b.Queue(holdSession, session)
 		b.Queue(ownRuns, session, names, known).Query(collect)
-		b.Queue(adoptRuns, session, names, known, a.Limit, ahead, thresholds, a.Late).Query(collect)
+		b.Queue(adoptRuns, session, names, known, a.Limit, ahead, thresholds, a.Late,
+			a.MinWait).Query(collect)
 	})
 	if err != nil {
 		return nil, err

@@ -107,7 +107,8 @@ INSERT INTO holdfast.waits (run, session, since)
 				asked = append(asked, fmt.Sprintf("job %d", i+1))
 			}
 			names, ahead, thresholds := adoptedColumns(jobstest.Adoption(nil, 10, asked...).Jobs)
-			rows := s.rowsRead("", adoptRuns, own, names, "{}", 10, ahead, thresholds, 10)
+			rows := s.rowsRead("", adoptRuns, own, names, "{}", 10, ahead, thresholds, 10,
+				time.Duration(0))
 			if most := 20 * (number + waits); rows > most {
 				t.Errorf("%d rows for %d waits and %d jobs, want at most %d", rows, waits, number,
 					most)

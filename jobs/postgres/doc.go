@@ -74,10 +74,10 @@
 // UPDATE. So an ended session has no start under way, and another replica can adopt its waiting
 // runs.
 //
-// A finish that leaves its run waiting keeps the run for its session, except if the run got no
-// worker. Then the wait is inserted without a session, in the statement that deletes the claim. So
-// no other session can start the run before its claim is gone. The previous session no longer has
-// the run: if it still asks for a start, the run is treated like one that a pause held back.
+// A finish that leaves its run waiting keeps the run for its session, except if the claim is given
+// back because the handler was not called. Then the run and its wait have no session, from the
+// statement on that deletes the claim. So no session can start the run before the claim is gone,
+// and the previous session cannot start it again unless it adopts it.
 //
 // # Active definitions
 //

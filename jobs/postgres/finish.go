@@ -30,26 +30,33 @@ const (
 )` + finishChanged + `batched = true, finished_at = clock_timestamp()` + finishTo
 
 	// finishAttempts is finishRuns for all requests: also for runs that have an output or a result,
-	// and for runs that wait for another attempt. Such a run keeps its session, unless it got no
-	// worker: then any session may adopt it.
+	// and for runs that wait. A run that waits for another attempt keeps its session. A claim that
+	// is given back leaves its run as before its start, without a session.
 	finishAttempts = finishFrom + `unnest($1::bigint[], $2::uuid[], $3::text[], $4::text[],
-        $5::text[], $6::text[], $7::text[], $8::text[])
-        AS e (token, run, state, reason, detail, error, output, result)` + finishGone + `
-    RETURNING c.token, c.run, c.session, e.state, e.reason, e.detail, e.error, e.output, e.result
+        $5::text[], $6::text[], $7::text[], $8::text[], $9::bool[])
+        AS e (token, run, state, reason, detail, error, output, result, given_back)` +
+		finishGone + `
+    RETURNING c.token, c.run, c.session, e.state, e.reason, e.detail, e.error, e.output, e.result,
+        e.given_back
 ), saved_outputs AS (
     INSERT INTO holdfast.outputs AS o (run, output, result)
     SELECT run, output, result FROM gone WHERE output <> '' OR result IS NOT NULL
     ON CONFLICT (run) DO UPDATE SET ` + retainOutput + `
 ), new_waits AS (
     INSERT INTO holdfast.waits (run, session, since)
-    SELECT run, CASE WHEN reason <> 'no_worker' THEN session END, clock_timestamp()
+    SELECT run, CASE WHEN NOT given_back THEN session END, clock_timestamp()
     FROM gone WHERE state = 'waiting'
     ON CONFLICT (run) DO NOTHING
 )` + finishChanged + `batched = e.state <> 'waiting',
-        attempt = r.attempt + CASE WHEN e.state = 'waiting' THEN 1 ELSE 0 END,
+        session = CASE WHEN NOT e.given_back THEN r.session END,
+        replica = CASE WHEN e.given_back THEN '' ELSE r.replica END,
+        token = CASE WHEN NOT e.given_back THEN r.token END,
+        started_at = CASE WHEN NOT e.given_back THEN r.started_at END,
+        attempt = CASE WHEN e.given_back THEN 0
+            WHEN e.state = 'waiting' THEN r.attempt + 1 ELSE r.attempt END,
         finished_at = CASE WHEN e.state <> 'waiting' THEN clock_timestamp() END,
-        retry_waits = CASE WHEN e.state = 'waiting' THEN r.retry_waits || clock_timestamp()
-            ELSE r.retry_waits END` + finishTo
+        retry_waits = CASE WHEN e.state = 'waiting' AND NOT e.given_back
+            THEN r.retry_waits || clock_timestamp() ELSE r.retry_waits END` + finishTo
 
 	finishFrom = `
 WITH gone AS (
@@ -140,8 +147,8 @@ func (s *Store) endedBefore(ctx context.Context, requests []storage.FinishReques
 	})
 }
 
-// readEnded reads runs with their states and tokens. It sets done for each request whose end a run
-// has.
+// readEnded reads runs with their states and tokens. It sets done for each request that a run shows
+// to be recorded.
 func readEnded(requests []storage.FinishRequest, done []bool) func(rows pgx.Rows) error {
 	place := make(map[uuid.UUID]int, len(requests))
 	for i, r := range requests {
@@ -153,8 +160,11 @@ func readEnded(requests []storage.FinishRequest, done []bool) func(rows pgx.Rows
 		var token *int64
 		_, err := pgx.ForEachRow(rows, []any{&run, &state, &token}, func() error {
 			i := place[run]
-			done[i] = token != nil && jobs.Token(*token) == requests[i].Token &&
-				jobs.State(state) == requests[i].State
+			var known jobs.Token
+			if token != nil {
+				known = jobs.Token(*token)
+			}
+			done[i] = requests[i].Recorded(jobs.State(state), known)
 			return nil
 		})
 		return err
@@ -204,7 +214,7 @@ func finishOf(requests []storage.FinishRequest) (statement string, columns []any
 	tokens, runs, states := make([]int64, n), make([]rawID, n), make([]string, n)
 	reasons, details, texts, outputs := make([]string, n), make([]string, n), make([]string, n),
 		make([]string, n)
-	results := make([]*string, n)
+	results, givenBack := make([]*string, n), make([]bool, n)
 	statement = finishRuns
 	for i, r := range sorted {
 		tokens[i], runs[i], states[i], reasons[i] = int64(r.Token), r.Run, string(r.State),
@@ -213,14 +223,14 @@ func finishOf(requests []storage.FinishRequest) (statement string, columns []any
 		if r.State != jobs.Waiting { // otherwise addRunAttempts stores it
 			outputs[i] = output.PlainText(r.Output)
 		}
-		results[i] = textOrNull(r.Result)
+		results[i], givenBack[i] = textOrNull(r.Result), r.GivenBack
 		if r.State == jobs.Waiting || outputs[i] != "" || results[i] != nil {
 			statement = finishAttempts
 		}
 	}
 	columns = []any{tokens, runs, states, reasons, details, texts}
 	if statement == finishAttempts {
-		columns = append(columns, outputs, results)
+		columns = append(columns, outputs, results, givenBack)
 	}
 	return statement, columns
 }

@@ -54,7 +54,7 @@ func queueRunAttempts(b *pgx.Batch, requests []storage.FinishRequest) {
 	var runs []rawID
 	var states, reasons, details, errors, outputs []string
 	for _, r := range requests {
-		if r.State != jobs.Waiting {
+		if r.State != jobs.Waiting || r.GivenBack {
 			continue
 		}
 		tokens, runs = append(tokens, r.Token), append(runs, r.Run)

@@ -23,10 +23,10 @@ const (
 	endRun = `
 UPDATE holdfast_runs SET state = ?3, reason = ?4, detail = ?5, error = ?6, finished_at = ?7,
     wait_since = ?8,
-    session = CASE WHEN ?3 = 'waiting' AND ?4 = 'no_worker' THEN NULL ELSE session END,
-    attempt = attempt + (?3 = 'waiting'),
-    retry_waits = CASE ?3 WHEN 'waiting' THEN json_insert(coalesce(retry_waits, '[]'), '$[#]', ?8)
-        ELSE retry_waits END
+    session = iif(?9, NULL, session), replica = iif(?9, '', replica), token = iif(?9, NULL, token),
+    started_at = iif(?9, NULL, started_at), attempt = iif(?9, 0, attempt + (?3 = 'waiting')),
+    retry_waits = iif(?3 = 'waiting' AND NOT ?9,
+        json_insert(coalesce(retry_waits, '[]'), '$[#]', ?8), retry_waits)
 WHERE id = ?1 AND token = ?2 AND state = 'running'`
 
 	// An end without output retains what was saved while the run was watched. An attempt without
@@ -46,10 +46,12 @@ type endRow struct {
 	reason          jobs.Reason
 	detail, error   string
 	finished, since *int64
+	givenBack       bool
 }
 
 func (r endRow) values() []any {
-	return []any{r.run, r.token, r.state, r.reason, r.detail, r.error, r.finished, r.since}
+	return []any{r.run, r.token, r.state, r.reason, r.detail, r.error, r.finished, r.since,
+		r.givenBack}
 }
 
 // endAttempts deletes the claims and ends their runs.
@@ -107,7 +109,7 @@ func finish(ctx context.Context, tx *sql.Tx, requests []storage.FinishRequest) (
 		}
 		delete(claims, r.Token)
 		ends = append(ends, endOf(r, now))
-		if r.State == jobs.Waiting {
+		if r.State == jobs.Waiting && !r.GivenBack {
 			retried = append(retried, r)
 		}
 		done[i] = true
@@ -129,7 +131,8 @@ func finish(ctx context.Context, tx *sql.Tx, requests []storage.FinishRequest) (
 
 func endOf(r storage.FinishRequest, now int64) endRow {
 	end := endRow{run: r.Run, token: r.Token, state: r.State, reason: r.Reason,
-		detail: output.PlainText(r.Detail), error: output.PlainText(r.Error)}
+		detail: output.PlainText(r.Detail), error: output.PlainText(r.Error),
+		givenBack: r.GivenBack}
 	if r.State == jobs.Waiting {
 		end.since = &now
 	} else {
@@ -181,9 +184,7 @@ func doneBefore(ctx context.Context, tx *sql.Tx, requests []storage.FinishReques
 	}
 	for i, r := range requests {
 		run, found := known[r.Run]
-		if found && run.Token == r.Token && run.State == r.State {
-			done[i] = true
-		}
+		done[i] = done[i] || found && r.Recorded(run.State, run.Token)
 	}
 	return nil
 }

@@ -17,6 +17,8 @@ type Adoption struct {
 	Known []uuid.UUID // runs to leave out, because the caller tracks them
 	Limit int         // maximum number of runs
 	Late  int         // maximum number of late runs and runs of backfills among them
+	// MinWait leaves out runs that have waited for less, so that other sessions can adopt them.
+	MinWait time.Duration
 }
 
 // AdoptedJob is a job whose waiting runs are to be adopted.

@@ -22,6 +22,15 @@ func (r FinishRequest) text() int {
 		len(r.Saved)
 }
 
+// Recorded reports whether a run with this state and token shows that an earlier try has recorded
+// the request. token is 0 if the run has none.
+func (r FinishRequest) Recorded(state jobs.State, token jobs.Token) bool {
+	if r.GivenBack {
+		return state == jobs.Waiting && token == 0
+	}
+	return state == r.State && token == r.Token
+}
+
 // Weight returns the share of the request in MaxFinishBytes, at least MaxFinishBytes/MaxBatch.
 // Requests with a total weight of at most MaxFinishBytes fit into one call.
 func (r FinishRequest) Weight() int { return max(r.text(), MaxFinishBytes/MaxBatch) }

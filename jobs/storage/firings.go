@@ -124,11 +124,9 @@ type Note struct {
 
 // FinishRequest ends an attempt.
 type FinishRequest struct {
-	Run   uuid.UUID
-	Token jobs.Token
-	State jobs.State // of the run: final, or Waiting if another attempt follows
-	// Reason is that of the state. A run that waits with NoWorker has no session afterwards: any
-	// session may adopt it, also this one.
+	Run    uuid.UUID
+	Token  jobs.Token
+	State  jobs.State // of the run: final, or Waiting if it is to start again
 	Reason jobs.Reason
 	Detail string
 	Error  string
@@ -140,6 +138,9 @@ type FinishRequest struct {
 	// Saved is the state for the job's next run, stored if this run succeeded; nil keeps the
 	// previous state.
 	Saved json.RawMessage
+	// GivenBack says that the handler was not called. The run then waits as if it had not started,
+	// and any session may adopt it, also this one. Only with Waiting, for a first attempt.
+	GivenBack bool
 	// LeftBehind says that the handler did not return after the end of its context. The store rolls
 	// back the open transaction that holds the claim of the run.
 	LeftBehind bool

@@ -28,9 +28,8 @@ type RunAttempts interface {
 // RunAttempt is one attempt of a run.
 type RunAttempt struct {
 	Attempt int `json:"attempt"` // from 1
-	// State is how the attempt ended. If another attempt follows, it is failed or timed_out, or
-	// cancelled with the reason no_worker if the handler was not called. The last attempt has the
-	// state of the run.
+	// State is how the attempt ended. If another attempt follows, it is failed or timed_out. The
+	// last attempt has the state of the run.
 	State   jobs.State  `json:"state"`
 	Reason  jobs.Reason `json:"reason,omitempty"`
 	Detail  string      `json:"detail,omitempty"` // the reason in words
@@ -78,7 +77,7 @@ func AttemptsOf(ctx context.Context, store RunAttempts, run Record) ([]RunAttemp
 
 // AttemptEnd says how an attempt ended, if another attempt follows.
 type AttemptEnd struct {
-	State  jobs.State // Failed, TimedOut or Cancelled; "" means Failed
+	State  jobs.State // Failed or TimedOut; "" means Failed
 	Reason jobs.Reason
 	Detail string
 }

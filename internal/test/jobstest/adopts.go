@@ -31,6 +31,25 @@ var adoptRules = []rule{
 		}
 		equal(c, "runs left", len(c.adopt(s, 2, "a")), 0)
 	}},
+	{"runs that have waited for less than the least wait are left", func(c *check) {
+		c.register("h", "a")
+		older, err := c.trigger("a", "older")
+		c.must(err)
+		c.Pass(time.Hour)
+		_, err = c.trigger("a", "younger")
+		c.must(err)
+		a := Adoption(nil, 10, "a")
+		a.MinWait = 30 * time.Minute
+		adopted, err := c.Store.Adopt(c.ctx, c.session("one"), a)
+		c.must(err)
+		if len(adopted) != 1 || adopted[0].ID != older.ID {
+			c.Errorf("adopted %+v, want only run %s", adopted, older.ID)
+		}
+		a.MinWait = 0
+		adopted, err = c.Store.Adopt(c.ctx, c.session("two"), a)
+		c.must(err)
+		equal(c, "runs left", len(adopted), 1)
+	}},
 	{"only runs of the requested jobs are adopted", func(c *check) {
 		c.free("a", 1)
 		c.free("b", 1)

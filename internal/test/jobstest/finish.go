@@ -118,13 +118,15 @@ var finishRules = []rule{
 		c.granted(s, r)
 		equal(c, "finish of attempt 1", c.finish(r, token, jobs.Waiting), false)
 	}},
-	{"a run whose attempt got no worker belongs to no session", func(c *check) {
+	{"a run whose claim is given back waits as if it had not started", func(c *check) {
 		one, two := c.session("one"), c.session("two")
-		r, kept := request("a", 1), request("b", 1, table("s/b"))
+		r, other, kept := request("a", 1, table("s/a")), request("c", 1, table("s/a")),
+			request("b", 1, table("s/b"))
 		first := c.granted(one, r)
+		before := c.now()
 		ends := []storage.FinishRequest{
 			{Run: r.Run, Token: first, State: jobs.Waiting, Reason: reasons.NoWorker,
-				Attempt: storage.AttemptEnd{State: jobs.Cancelled, Reason: reasons.NoWorker}},
+				Detail: "no worker", GivenBack: true},
 			{Run: kept.Run, Token: c.granted(one, kept), State: jobs.Waiting,
 				Reason: reasons.Retry}}
 		for range 2 { // as after a lost reply
@@ -132,20 +134,56 @@ var finishRules = []rule{
 			c.must(err)
 			equal(c, "finished", done[0] && done[1], true)
 		}
-		equal(c, "reason", c.record(r.Run, jobs.Waiting).Reason, reasons.NoWorker)
-		adopted := c.adopt(two, 10, "a", "b")
-		if len(adopted) != 1 || adopted[0].ID != r.Run || adopted[0].Attempt != 2 {
-			c.Fatalf("adopted %+v, want run %s with attempt 2", adopted, r.Run)
-		}
-		r.Attempt = 2
+		record := c.record(r.Run, jobs.Waiting)
+		within(c, "waits since", record.WaitSince, before, c.now())
+		want := storage.Record{ID: r.Run, Job: r.Firing.Job, ScheduledAt: record.ScheduledAt,
+			State: jobs.Waiting, Reason: reasons.NoWorker, Detail: "no worker",
+			CreatedAt: record.CreatedAt, WaitSince: record.WaitSince}
+		c.same(record, want)
+		attempts, err := c.Store.RunAttempts(c.ctx, r.Run)
+		c.must(err)
+		equal(c, "attempts kept", len(attempts), 0)
 		if got := c.start(one, r)[0]; got.Token != 0 {
 			c.Errorf("the session that had the run before started it: %+v", got)
 		}
-		c.finished(r, c.granted(two, r), jobs.Succeeded)
+		c.finished(other, c.granted(two, other), jobs.Succeeded)
+		adopted := c.adopt(two, 10, "a", "b")
+		if len(adopted) != 1 || adopted[0].ID != r.Run || adopted[0].Attempt > 1 {
+			c.Fatalf("adopted %+v, want run %s before its first attempt", adopted, r.Run)
+		}
+		if got := c.start(one, r)[0]; got.Token != 0 {
+			c.Errorf("the session that had the run before started it: %+v", got)
+		}
+		second := c.granted(two, r)
+		if record = c.record(r.Run, jobs.Running); second <= first || record.Attempt != 1 ||
+			record.Replica != "two" {
+			c.Errorf("token %d after %d, record %+v", second, first, record)
+		}
 		done, err := c.Store.Finish(c.ctx, ends[:1])
 		c.must(err)
-		equal(c, "late finish of attempt 1", done[0], false)
-		c.record(r.Run, jobs.Succeeded)
+		equal(c, "late repetition", done[0], false)
+		c.finished(r, second, jobs.Succeeded)
+	}},
+	{"a pause, a drain and a cancel apply to a run whose claim was given back", func(c *check) {
+		c.register("h", "a", "b")
+		one, two := c.session("one"), c.session("two")
+		r, cancelled := request("a", 1), request("b", 1)
+		var ends []storage.FinishRequest
+		for _, q := range []storage.StartRequest{r, cancelled} {
+			ends = append(ends, storage.FinishRequest{Run: q.Run, Token: c.granted(one, q),
+				State: jobs.Waiting, Reason: reasons.NoWorker, GivenBack: true})
+		}
+		_, err := c.Store.Finish(c.ctx, ends)
+		c.must(err)
+		equal(c, "replica of the cancelled run", c.cancel(cancelled.Run).Replica, "")
+		c.record(cancelled.Run, jobs.Cancelled)
+		c.pause(jobA)
+		equal(c, "adopted during a pause", len(c.adopt(two, 10, "a")), 0)
+		c.resume(jobA)
+		equal(c, "adopted", len(c.adopt(two, 10, "a")), 1)
+		c.drain(two, true)
+		equal(c, "adopted from a drained session", len(c.adopt(one, 10, "a")), 1)
+		c.finished(r, c.granted(one, r), jobs.Succeeded)
 	}},
 	{"a run that waits for another attempt stays with its session", func(c *check) {
 		one, two := c.session("one"), c.session("two")

@@ -9,7 +9,6 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
-	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -34,11 +33,11 @@ func (s *Store) finish(q storage.FinishRequest, now time.Time) bool {
 	c := s.claims[q.Token]
 	if c == nil || c.run.ID != q.Run {
 		r := s.runs[q.Run]
-		return r != nil && r.Token == q.Token && r.State == q.State
+		return r != nil && q.Recorded(r.State, r.Token)
 	}
 	r := c.run
 	s.give(c)
-	if q.State == jobs.Waiting {
+	if q.State == jobs.Waiting && !q.GivenBack {
 		r.addAttempt(q, now)
 	} else if q.Output != "" {
 		r.output = output.PlainText(q.Output)
@@ -53,13 +52,14 @@ func (s *Store) finish(q storage.FinishRequest, now time.Time) bool {
 	r.State = q.State
 	s.freeKey(r)
 	if q.State == jobs.Waiting {
-		r.Attempt++
 		r.WaitSince = now
-		r.RetryWaits = append(r.RetryWaits, storage.RetryWait{From: now})
 		s.waiting[r.ID] = r
-		if q.Reason == reasons.NoWorker {
-			r.Session = uuid.Nil
+		if q.GivenBack {
+			r.Attempt, r.StartedAt, r.Token, r.Session, r.Replica = 0, nil, 0, uuid.Nil, ""
+			return true
 		}
+		r.Attempt++
+		r.RetryWaits = append(r.RetryWaits, storage.RetryWait{From: now})
 		return true
 	}
 	r.FinishedAt = &now

@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -9,7 +8,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
-	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -18,11 +16,8 @@ type Evidence struct {
 	Jobs       map[string]*History
 	Records    []storage.Record // all runs
 	Executions []Execution
-	// Uncalled has the attempts that ended without a call of the handler, because no worker was
-	// free, by run.
-	Uncalled  map[uuid.UUID][]int
-	Pauses    []storage.Pause
-	Triggered []Triggered
+	Pauses     []storage.Pause
+	Triggered  []Triggered
 	// runs that an operator cancelled, with the time of the answer
 	Cancelled map[uuid.UUID]time.Time
 	Released  map[uuid.UUID]time.Time // runs whose locks an operator released
@@ -50,23 +45,6 @@ type Evidence struct {
 	// Disturbed lists the faults, each from its beginning to the end of its consequences. nil
 	// disables the checks that need it.
 	Disturbed []Interval
-}
-
-// AddUncalled adds the attempts of the records that ended without a call of the handler.
-func (e *Evidence) AddUncalled(ctx context.Context, store storage.RunAttempts) error {
-	e.Uncalled = map[uuid.UUID][]int{}
-	for i := range e.Records {
-		attempts, err := storage.AttemptsOf(ctx, store, e.Records[i])
-		if err != nil {
-			return fmt.Errorf("attempts of run %s: %w", e.Records[i].ID, err)
-		}
-		for _, a := range attempts {
-			if a.State == jobs.Cancelled && a.Reason == reasons.NoWorker {
-				e.Uncalled[e.Records[i].ID] = append(e.Uncalled[e.Records[i].ID], a.Attempt)
-			}
-		}
-	}
-	return nil
 }
 
 // History lists the active definitions of a job.
