@@ -32,14 +32,14 @@ type adopter struct {
 	left         atomic.Bool // the last adoption may have left runs, because it had no room
 }
 
-// adopt adopts waiting runs that no live replica has: triggered, recovered, late, or left by
-// another replica. It leaves runs of jobs that other replicas fire. It also finds waiting runs of
+// adopt adopts waiting runs that no live replica has: triggered, recovered, late, or left by a
+// replica. It leaves runs of jobs that other replicas fire. It also finds waiting runs of
 // this replica that it does not track: a reply of the store was lost, or a note failed. It reports
 // whether there may be more of them, because it had no room.
 func (a *adopter) adopt(ctx context.Context, session *liveSession) (more bool) {
 	wanted := storage.Adoption{Late: a.ready.lateRoom()}
 	wanted.Limit, wanted.MinWait = a.room()
-	defer func() { a.left.Store(more || wanted.MinWait > 0) }()
+	defer func() { a.left.Store(more) }()
 	if wanted.Limit == 0 {
 		return true
 	}
@@ -110,14 +110,15 @@ func (e *entry) lateAfter() time.Duration {
 	return e.MisfireThreshold + e.Schedule.MaxDelay()
 }
 
-// room returns how many runs to adopt: as many as can start at once. If none can, and none is
-// queued, it is one that has waited for at least minWait. So adopted runs do not starve behind
-// scheduled firings, and replicas with free workers can adopt them before.
+// room returns how many runs to adopt: as many as can start at once. If no worker is free and no
+// adopted run is queued, it is one, so that adopted runs do not starve behind scheduled firings. It
+// must not be a run that had to leave another replica for lack of a worker, until each replica has
+// had its turn: see storage.Adoption.MinWait.
 func (a *adopter) room() (limit int, minWait time.Duration) {
 	if limit = a.workers.free(); limit > 0 || a.ready.adoptedLen() > 0 {
 		return limit, 0
 	}
-	return 1, a.turns.all(a.intervals.adopt)
+	return 1, a.turns.longest(a.intervals.adopt)
 }
 
 // late reports whether a waiting run is a late run, or a run of a backfill. Its reason may have

@@ -28,6 +28,7 @@ var errAbandoned = errors.New("handler ignored the end of its context and was ab
 // performer executes attempts.
 type performer struct {
 	replica   string
+	table     *cronTable
 	clock     *clusterClock
 	registry  *jobs.Registry
 	store     storage.RunStore
@@ -111,8 +112,13 @@ func (p performer) decline(f *firing, c *claim) {
 }
 
 // giveBack gives back the claim of a firing that has begun early and got no worker. Its run waits
-// as if it had not started, and any replica may adopt it.
+// as if it had not started, and any replica may adopt it. If its job was removed, it is skipped.
 func (p performer) giveBack(f *firing, c *claim) {
+	if p.table.removed(f.entry) {
+		p.finishUncalled(f, c, storage.FinishRequest{State: jobs.Skipped,
+			Reason: reasons.JobGone, Detail: jobRemoved})
+		return
+	}
 	if p.finishUncalled(f, c, storage.FinishRequest{State: jobs.Waiting, Reason: reasons.NoWorker,
 		Detail:    "replica " + p.replica + " had no free worker for it",
 		GivenBack: true}) {

@@ -76,14 +76,14 @@
 // firings which are due one after the other share their requests like those of one time. After a
 // pause of 50 ms, the first is taken when it is due.
 //
-// A firing takes a worker before its gate. A firing of a quick job takes it later: when its handler
-// is to be called. So all firings of a burst can share their requests and one transaction, although
-// there are fewer workers. A job that has not run on this replica counts as quick while the first
-// calls of other jobs are quick. One worker is reserved for every ten firings that have begun
-// early, so they do not wait for slow handlers. If one of them gets no worker within a second after
-// its start, because their own handlers have become slow, it gives its claim and its locks back.
-// Its run then waits as if it had not started, and any replica may adopt it, usually one with a
-// free worker.
+// A firing takes a worker before its gate. A scheduled firing of a quick job takes it later: when
+// its handler is to be called. So all firings of a burst can share their requests and one
+// transaction, although there are fewer workers. A job that has not run on this replica counts as
+// quick while the first calls of other jobs are quick. One worker is reserved for every ten firings
+// that have begun early, so they do not wait for slow handlers. If one of them gets no worker
+// within a second after its start, because their own handlers have become slow, it gives its claim
+// and its locks back. Its run then waits as if it had not started, and any replica may adopt it,
+// usually one with a free worker.
 //
 // The gate is an `add` in memcached. It tells all replicas but one, at low cost, that another
 // replica has the firing. Only a clear refusal ends a firing there. The advisory locks come next:
@@ -149,9 +149,9 @@
 //
 // # Guarantees
 //
-// Each firing is started at most once, unless its job asks for further attempts, or for recovery. A
-// firing is recovered at most three times. No two runs with conflicting requests hold claims at the
-// same time. Each scheduled time that passes while the cluster is up ends as a run, or as a record
-// with the reason why there was no run. Effects of handlers outside the store's database are not
-// fenced. Handlers can fence them with [jobs.Run].Token.
+// The handler of a firing is called at most once, unless its job asks for further attempts, or for
+// recovery. A firing is recovered at most three times. No two runs with conflicting requests hold
+// claims at the same time. Each scheduled time that passes while the cluster is up ends as a run,
+// or as a record with the reason why there was no run. Effects of handlers outside the store's
+// database are not fenced. Handlers can fence them with [jobs.Run].Token.
 package engine

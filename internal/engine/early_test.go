@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -85,7 +86,7 @@ func TestEarlyRunsWithoutAWorkerGiveTheirClaimsBack(t *testing.T) {
 		handler, table := &slowing{}, quickJobs(t, 4)
 		o := c.options("a", handler.registrations(), table...)
 		o.Workers = 1
-		stop := c.startsEarly(o, handler, 40*time.Second)
+		_, stop := c.startsEarly(o, handler, 40*time.Second)
 		time.Sleep(time.Second)
 		if got := c.granted(); got != 1 {
 			t.Errorf("%d runs have a claim after a second, want the one with the worker", got)
@@ -118,6 +119,37 @@ func TestEarlyRunsWithoutAWorkerGiveTheirClaimsBack(t *testing.T) {
 	})
 }
 
+// An early run that gets no worker does not wait if its job was removed meanwhile.
+func TestEarlyRunWithoutAWorkerOfARemovedJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		handler, table := &slowing{}, quickJobs(t, 2)
+		o := c.options("a", handler.registrations(), table...)
+		o.Workers = 1
+		var h hearing
+		o.Listeners = []jobs.Listener{h.listen}
+		replica, stop := c.startsEarly(o, handler, 10*time.Second)
+		if _, err := replica.SetJobs(nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		stop()
+		var ends []string
+		for _, j := range table {
+			ends = append(ends, c.outcomes(j.Name)...)
+		}
+		slices.Sort(ends)
+		want := []string{"skipped job_gone", "succeeded", "succeeded", "succeeded"}
+		if !slices.Equal(ends, want) {
+			t.Errorf("got %v, want %v", ends, want)
+		}
+		if events := h.of("job-0") + h.of("job-1"); !strings.Contains(events,
+			"scheduled, skipped job_gone") {
+			t.Errorf("events: %s", events)
+		}
+	})
+}
+
 // Early runs that get no worker run on another replica that has free workers.
 func TestEarlyRunsWithoutAWorkerRunElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -125,7 +157,7 @@ func TestEarlyRunsWithoutAWorkerRunElsewhere(t *testing.T) {
 		handler, table := &slowing{}, quickJobs(t, 4)
 		o := c.options("a", handler.registrations(), table...)
 		o.Workers = 1
-		stopFirst := c.startsEarly(o, handler, 40*time.Second)
+		_, stopFirst := c.startsEarly(o, handler, 40*time.Second)
 		o.Replica, o.Workers = "b", 4
 		stopSecond := c.start(o)
 		time.Sleep(5 * time.Second)
@@ -201,7 +233,7 @@ func TestEarlyRunWithoutAWorkerSurvivesAShutdown(t *testing.T) {
 		handler, table := &slowing{}, quickJobs(t, 2)
 		o := c.options("a", handler.registrations(), table...)
 		o.Workers, o.ShutdownGrace = 1, 100*time.Millisecond
-		stop := c.startsEarly(o, handler, time.Hour)
+		_, stop := c.startsEarly(o, handler, time.Hour)
 		stop()
 		if got := c.granted(); got != 0 {
 			t.Errorf("%d runs still have a claim", got)
@@ -248,16 +280,17 @@ func TestEarlyFiringReservesNoWorkerWhileItWaits(t *testing.T) {
 
 // startsEarly starts a replica with quickJobs, and returns when the second run of each has begun
 // early. In these runs, the handler takes d.
-func (c *cluster) startsEarly(o engine.Options, handler *slowing, d time.Duration) (stop func()) {
+func (c *cluster) startsEarly(o engine.Options, handler *slowing, d time.Duration) (
+	replica *engine.Scheduler, stop func()) {
 	c.t.Helper()
-	stop = c.start(o)
+	replica, stop = c.begin(o)
 	time.Sleep(90 * time.Second)
 	handler.becomesSlow(d)
 	time.Sleep(30*time.Second + 500*time.Millisecond)
 	if got := c.granted(); got != len(o.Jobs) {
 		c.t.Errorf("%d runs have a claim, want all %d early runs", got, len(o.Jobs))
 	}
-	return stop
+	return replica, stop
 }
 
 // granted returns how many runs have a claim in the store.

@@ -174,10 +174,10 @@ func (x *executor) obtain(stop context.Context, f *firing) *claim {
 // removed from the configuration, or its limit has passed.
 func (x *executor) mayStart(f *firing, policy *waitPolicy, blocked *refusal) bool {
 	switch {
-	case !f.begun && f.entry.spec == nil && x.table.get(f.Job) == nil:
+	case !f.begun && x.table.removed(f.entry):
 		f.worker.giveBack()
-		x.notes.skip(f, policy, &refusal{reason: reasons.JobGone,
-			detail: "the job was removed from the configuration"}, reasons.JobGone)
+		x.notes.skip(f, policy, &refusal{reason: reasons.JobGone, detail: jobRemoved},
+			reasons.JobGone)
 	case f.tooLate(x.clock.now()):
 		f.worker.giveBack()
 		x.notes.miss(f, policy, blocked)

@@ -80,6 +80,12 @@ func (t *cronTable) get(name string) *entry {
 	return t.entries[name]
 }
 
+// jobRemoved is the detail of a run whose job was removed before it could start.
+const jobRemoved = "the job was removed from the configuration"
+
+// removed reports whether the entry's job was removed from the configuration.
+func (t *cronTable) removed(e *entry) bool { return e.spec == nil && t.get(e.Name) == nil }
+
 // put adds an entry or replaces the one of its job. This replica does not fire the job until the
 // definition is registered.
 func (t *cronTable) put(e *entry) {

@@ -19,12 +19,13 @@ type turns struct {
 	clock   *clusterClock
 }
 
-// all returns a time in which each live replica with the same cron table has its turn.
-func (t turns) all(interval time.Duration) time.Duration {
-	if t.ranking.at(time.Now()).len() <= turnTakers {
+// longest returns how long it takes at most until each live replica with the same cron table has
+// had its turn.
+func (t turns) longest(interval time.Duration) time.Duration {
+	if n := t.ranking.at(time.Now()).len(); n > 0 && n <= turnTakers {
 		return 2 * interval
 	}
-	return turnAtLeast * interval
+	return (turnAtLeast + 1) * interval
 }
 
 // has reports whether it is this replica's turn, for work that the cluster needs once in each

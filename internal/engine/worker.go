@@ -13,8 +13,8 @@ import (
 const (
 	// earlyMost is how many firings that have begun early share a reserved worker.
 	earlyMost = 10
-	// slowCall is when a handler on a reserved worker is slow: in this time, all firings that share
-	// the worker should have had it.
+	// slowCall is how long a handler may use a reserved worker before it counts as slow. By then,
+	// all firings that share the worker should have had it.
 	slowCall = earlyMost * quickRun
 	// workerPatience is how long a run that has started without a worker waits for one.
 	workerPatience = time.Second
@@ -33,9 +33,9 @@ type workers struct {
 
 	mu       sync.Mutex
 	early    int                 // firings that have begun early and have no worker yet
-	reserved int                 // workers for them: one for every earlyMost, if enough are free
-	idle     *semaphore.Weighted // the reserved workers that execute no handler
-	lent     []*loan             // the others, in the order in which they were lent
+	reserved int                 // reserved workers, idle or lent
+	idle     *semaphore.Weighted // those that execute no handler
+	lent     []*loan             // those that execute a handler, the oldest loan first
 }
 
 // loan is the use of a reserved worker by one handler.
@@ -76,6 +76,7 @@ func (w *workers) release() {
 // give frees a worker, or reserves it for the early firings if they need one. The caller has locked
 // mu.
 func (w *workers) give() {
+	w.leaveSlow()
 	if w.early > earlyMost*w.reserved {
 		w.reserved++
 		w.idle.Release(1)
@@ -91,15 +92,32 @@ func (w *workers) tryEarly() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.leaveSlow()
-	for w.early >= earlyMost*w.reserved {
+	if !w.reserveFor(w.early + 1) {
+		return false
+	}
+	w.early++
+	return true
+}
+
+// reserveFor reserves free workers until there are enough for so many early firings, and reports
+// whether there are. The caller has locked mu.
+func (w *workers) reserveFor(early int) bool {
+	for early > earlyMost*w.reserved {
 		if !w.tryAcquire() {
 			return false
 		}
 		w.reserved++
 		w.idle.Release(1)
 	}
-	w.early++
 	return true
+}
+
+// replaceSlow reserves free workers in place of those whose handlers are slow.
+func (w *workers) replaceSlow() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.leaveSlow()
+	w.reserveFor(w.early)
 }
 
 // leaveSlow leaves reserved workers to their handlers, if these are slow. They are not reserved any
@@ -112,7 +130,7 @@ func (w *workers) leaveSlow() {
 	}
 }
 
-// endEarly says that a firing that has begun early has a worker, or needs none.
+// endEarly says that a firing that has begun early has a worker, or waits for none any more.
 func (w *workers) endEarly() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,16 +141,31 @@ func (w *workers) endEarly() {
 	}
 }
 
-// borrow waits for a reserved worker, or for ctx.
+// borrow waits for a reserved worker, or for ctx. When handlers turn out to be slow meanwhile, it
+// replaces their workers.
 func (w *workers) borrow(ctx context.Context) (*loan, error) {
-	if err := w.idle.Acquire(ctx, 1); err != nil {
-		return nil, err
+	for {
+		err := w.awaitIdle(ctx, slowCall)
+		if err == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		w.replaceSlow()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l := &loan{time.Now()}
 	w.lent = append(w.lent, l)
 	return l, nil
+}
+
+// awaitIdle takes a reserved worker that executes no handler. It waits for at most this time.
+func (w *workers) awaitIdle(ctx context.Context, most time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	return w.idle.Acquire(ctx, 1)
 }
 
 // giveBack ends the loan.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -42,11 +43,13 @@ func TestWorkersAreReservedForEarlyFirings(t *testing.T) {
 }
 
 // A slow handler keeps a reserved worker, so another one must be reserved before more firings begin
-// early. The next worker that is free is for the early firings that wait already.
+// early. The next worker that is free is for the early firings that wait already, and not for those
+// that have waited longer for any worker.
 func TestSlowHandlerKeepsAReservedWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := newWorkers(2)
 		slow, second, other := &worker{pool: pool}, &worker{pool: pool}, &worker{pool: pool}
+		queued := &worker{pool: pool}
 		for _, w := range []*worker{slow, second} {
 			if err := w.begin(t.Context(), true); err != nil || !w.early {
 				t.Fatalf("begins early: %v, %v", w.early, err)
@@ -58,22 +61,28 @@ func TestSlowHandlerKeepsAReservedWorker(t *testing.T) {
 		if err := slow.ensure(t.Context()); err != nil || slow.loan == nil {
 			t.Fatalf("the reserved worker: %v, %v", slow.loan, err)
 		}
-		served := make(chan error)
-		go func() { served <- second.ensure(t.Context()) }()
 		time.Sleep(slowCall)
 		if !pool.tryEarly() {
 			t.Error("a firing may not begin early, although no handler is slow yet")
 		}
 		pool.endEarly()
+		served, queue := make(chan error), make(chan error)
+		go func() { queue <- queued.begin(t.Context(), false) }()
+		synctest.Wait()
+		go func() { served <- second.ensure(t.Context()) }()
 		time.Sleep(time.Millisecond)
-		if pool.tryEarly() {
-			t.Error("a firing begins early although both workers are busy with other handlers")
-		}
 		other.free()
 		if err := <-served; err != nil {
 			t.Errorf("the early firing that waited got no worker: %v", err)
 		}
 		time.Sleep(slowCall + time.Millisecond)
+		if pool.tryEarly() {
+			t.Error("a firing begins early although both workers are busy with slow handlers")
+		}
+		second.free()
+		if err := <-queue; err != nil || !queued.has {
+			t.Errorf("the firing in the queue has a worker: %v, %v", queued.has, err)
+		}
 		if pool.free() != 0 || pool.tryEarly() {
 			t.Errorf("%d workers are free, want none", pool.free())
 		}
@@ -82,10 +91,48 @@ func TestSlowHandlerKeepsAReservedWorker(t *testing.T) {
 			t.Errorf("%d workers are free, want the one of the slow handler", pool.free())
 		}
 		pool.endEarly()
-		second.free()
+		queued.free()
 		if pool.free() != 2 || pool.reserved != 0 || len(pool.lent) != 0 {
 			t.Errorf("in the end %d workers are free, %d reserved, %d lent", pool.free(),
 				pool.reserved, len(pool.lent))
+		}
+	})
+}
+
+// One slow handler among those of a burst has a reserved worker. The early firings that share it
+// get other workers, because enough are free.
+func TestEarlyFiringsDoNotWaitForASlowHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := newWorkers(20)
+		firings := make([]*worker, 200)
+		for i := range firings {
+			firings[i] = &worker{pool: pool}
+			if err := firings[i].begin(t.Context(), true); err != nil || !firings[i].early {
+				t.Fatalf("firing %d begins early: %v, %v", i, firings[i].early, err)
+			}
+		}
+		start := time.Now()
+		var all sync.WaitGroup
+		for i, w := range firings {
+			takes := time.Millisecond
+			if i == 0 {
+				takes = 5 * time.Second
+			}
+			all.Go(func() {
+				defer w.free()
+				if err := w.ensure(t.Context()); err != nil {
+					t.Errorf("firing %d: %v", i, err)
+				}
+				if waited := time.Since(start); waited > 3*slowCall {
+					t.Errorf("firing %d waited %s for a worker, want at most %s", i, waited,
+						3*slowCall)
+				}
+				time.Sleep(takes)
+			})
+		}
+		all.Wait()
+		if pool.free() != 20 {
+			t.Errorf("%d workers are free in the end, want 20", pool.free())
 		}
 	})
 }

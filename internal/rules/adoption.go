@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -30,7 +31,7 @@ func Adopted(free []storage.Record, a storage.Adoption, now time.Time) []uuid.UU
 	})
 	var late, prompt []uuid.UUID
 	for _, r := range free {
-		if a.MinWait > 0 && now.Sub(r.WaitSince) < a.MinWait {
+		if r.Reason == reasons.NoWorker && now.Sub(r.WaitSince) < a.MinWait {
 			continue
 		}
 		overdue := r.Key == "" && r.Recovery == 0 &&

@@ -39,11 +39,14 @@ ORDER BY r.created_at, r.id`
 	adoptRuns = `
 WITH ` + pausedJobs + `, free AS MATERIALIZED (
     SELECT w.run, r.job, r.scheduled_at, r.key, r.recovery, r.attempt, r.backfill
-    FROM (SELECT * FROM holdfast.waits w WHERE w.since <= (SELECT clock_timestamp() - $8::interval)
+    FROM (SELECT * FROM holdfast.waits w WHERE w.since <= (SELECT clock_timestamp())
         ORDER BY w.since OFFSET 0) w LEFT JOIN holdfast.sessions s ON s.id = w.session
-    CROSS JOIN LATERAL (SELECT r.job, r.scheduled_at, r.key, r.recovery, r.attempt, r.backfill
+    CROSS JOIN LATERAL (SELECT r.job, r.scheduled_at, r.key, r.recovery, r.attempt, r.backfill,
+            r.reason
         FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
-    WHERE ` + isFree + ` AND w.run NOT IN (SELECT unnest($3::uuid[]))
+    WHERE ` + isFree + `
+        AND (r.reason <> 'no_worker' OR w.since <= clock_timestamp() - $8::interval)
+        AND w.run NOT IN (SELECT unnest($3::uuid[]))
 ), asked AS MATERIALIZED (
     SELECT jsonb_object_agg(a.job, jsonb_build_array(a.ahead, a.threshold)) AS jobs
     FROM unnest($2::text[], $5::interval[], $6::interval[]) AS a (job, ahead, threshold)

@@ -242,3 +242,55 @@ func TestSweepDeletesCancelsOfEndedRuns(t *testing.T) {
 		t.Errorf("left is the cancel of %x", left)
 	}
 }
+
+// A claim is given back while a cancel of its run is being written, or the other way round. In both
+// cases the run is cancelled and does not wait.
+func TestCancelBesideAClaimGivenBack(t *testing.T) {
+	for name, first := range map[string]struct{ application, table, event, condition string }{
+		"the cancel comes first":    {"b", "holdfast.cancels", "INSERT", "true"},
+		"the give-back comes first": {"a", "holdfast.runs", "UPDATE", "NEW.state = 'waiting'"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newHarness(t)
+			run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
+			resume := s.pause(first.application, first.table, first.event, first.condition)
+			finished, cancelled := make(chan bool, 1), make(chan error, 1)
+			giveBack := func() {
+				done, err := s.a.Finish(t.Context(), []storage.FinishRequest{{Run: run.ID,
+					Token: run.Token, State: jobs.Waiting, Reason: reasons.NoWorker,
+					GivenBack: true}})
+				if err != nil {
+					t.Errorf("finish: %v", err)
+					done = []bool{false}
+				}
+				finished <- done[0]
+			}
+			cancel := func() {
+				_, err := s.b.Cancel(t.Context(), operator, run.ID)
+				cancelled <- err
+			}
+			if first.application == "b" {
+				go cancel()
+				awaitWaiting(s, "b", cancelled)
+				go giveBack()
+				awaitWaiting(s, "a", finished)
+			} else {
+				go giveBack()
+				awaitWaiting(s, "a", finished)
+				go cancel()
+				awaitWaiting(s, "b", cancelled)
+			}
+			resume()
+			if err := <-cancelled; err != nil {
+				t.Error(err)
+			}
+			if got, want := <-finished, first.application == "a"; got != want {
+				t.Errorf("given back: %v, want %v", got, want)
+			}
+			if n := query[int](s, "SELECT count(*) FROM holdfast.waits"); n != 0 ||
+				s.state(run.ID) != "cancelled" {
+				t.Errorf("%d waits, run is %s", n, s.state(run.ID))
+			}
+		})
+	}
+}

@@ -52,6 +52,7 @@ const (
         replica = CASE WHEN e.given_back THEN '' ELSE r.replica END,
         token = CASE WHEN NOT e.given_back THEN r.token END,
         started_at = CASE WHEN NOT e.given_back THEN r.started_at END,
+        waited = CASE WHEN NOT e.given_back THEN r.waited END,
         attempt = CASE WHEN e.given_back THEN 0
             WHEN e.state = 'waiting' THEN r.attempt + 1 ELSE r.attempt END,
         finished_at = CASE WHEN e.state <> 'waiting' THEN clock_timestamp() END,
@@ -92,6 +93,24 @@ SELECT id, state, token FROM changed`
         CASE WHEN backfill IS NULL THEN scheduled_at ELSE created_at END, started_at), count(*)
     FROM changed WHERE state NOT IN ('waiting', 'running') GROUP BY 1, 2, 3
 )`
+
+	// cancelGivenBack cancels runs whose claims were given back, if an operator has asked for that
+	// while they had their claims. It is a statement of its own, so that it sees each cancel that
+	// was committed before finishAttempts changed the run. A later cancel sees the waiting run.
+	cancelGivenBack = `
+WITH asked AS MATERIALIZED (
+    SELECT c.run, c.requested_by, s.replica FROM holdfast.cancels c
+    LEFT JOIN holdfast.sessions s ON s.id = c.session WHERE c.run = ANY($1)
+), gone AS (
+    DELETE FROM holdfast.waits WHERE run = ANY(ARRAY(SELECT run FROM asked)) RETURNING run
+), unwanted AS (
+    DELETE FROM holdfast.wants WHERE run = ANY(ARRAY(SELECT run FROM gone))
+)
+UPDATE holdfast.runs r SET state = 'cancelled', reason = 'cancelled', blocker = NULL,
+    detail = 'cancelled by ' || a.requested_by, replica = coalesce(a.replica, ''),
+    finished_at = clock_timestamp()
+FROM asked a WHERE r.id = a.run AND r.id = ANY(ARRAY(SELECT run FROM gone)) AND r.state = 'waiting'
+RETURNING r.id`
 
 	// retainOutput retains the output that was saved while the run was watched if the end of the
 	// attempt has none, and the result of the previous attempt if this attempt has none.
@@ -198,7 +217,30 @@ func queueFinish(b *pgx.Batch, requests []storage.FinishRequest, done []bool) {
 	statement, columns := finishOf(requests)
 	b.Queue(statement, columns...).Query(readEnded(requests, done))
 	queueRunAttempts(b, requests)
+	queueGivenBack(b, requests, done)
 	queueRecovery(b, requests)
+}
+
+// queueGivenBack adds cancelGivenBack if a claim is given back.
+func queueGivenBack(b *pgx.Batch, requests []storage.FinishRequest, done []bool) {
+	var runs []rawID
+	place := map[uuid.UUID]int{}
+	for i, r := range requests {
+		if r.GivenBack {
+			runs, place[r.Run] = append(runs, r.Run), i
+		}
+	}
+	if len(runs) == 0 {
+		return
+	}
+	b.Queue(cancelGivenBack, runs).Query(func(rows pgx.Rows) error {
+		var run rawID
+		_, err := pgx.ForEachRow(rows, []any{&run}, func() error {
+			done[place[run]] = false
+			return nil
+		})
+		return err
+	})
 }
 
 // finishOf returns finishRuns, or finishAttempts if a request needs it, with the columns.

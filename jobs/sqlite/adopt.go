@@ -15,7 +15,7 @@ import (
 
 const (
 	freeRuns = `
-SELECT id, job, scheduled_at, key, recovery, attempt, wait_since, backfill
+SELECT id, job, scheduled_at, key, recovery, attempt, wait_since, backfill, reason
     FROM holdfast_runs
 WHERE state = 'waiting' AND (session IS NULL OR session NOT IN (SELECT value FROM json_each(?2))
         OR attempt <= 1 AND session IN (SELECT value FROM json_each(?5)))
@@ -103,7 +103,7 @@ func (s *Store) adoptable(ctx context.Context, tx *sql.Tx, session uuid.UUID,
 			var scheduledAt, since int64
 			var backfill uuid.NullUUID
 			err := rows.Scan(&r.ID, &r.Job, &scheduledAt, &r.Key, &r.Recovery, &r.Attempt, &since,
-				&backfill)
+				&backfill, &r.Reason)
 			r.ScheduledAt, r.WaitSince = fromMicros(scheduledAt), fromMicros(since)
 			r.Backfill = backfill.UUID
 			runs = append(runs, r)

@@ -3,12 +3,14 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/internal/output"
+	"github.com/holdfast-dev/holdfast/internal/rules"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -24,10 +26,13 @@ const (
 UPDATE holdfast_runs SET state = ?3, reason = ?4, detail = ?5, error = ?6, finished_at = ?7,
     wait_since = ?8,
     session = iif(?9, NULL, session), replica = iif(?9, '', replica), token = iif(?9, NULL, token),
-    started_at = iif(?9, NULL, started_at), attempt = iif(?9, 0, attempt + (?3 = 'waiting')),
+    started_at = iif(?9, NULL, started_at), waited = iif(?9, NULL, waited),
+    attempt = iif(?9, 0, attempt + (?3 = 'waiting')),
     retry_waits = iif(?3 = 'waiting' AND NOT ?9,
         json_insert(coalesce(retry_waits, '[]'), '$[#]', ?8), retry_waits)
 WHERE id = ?1 AND token = ?2 AND state = 'running'`
+
+	cancelOf = `SELECT requested_by FROM holdfast_cancels WHERE run = ?1`
 
 	// An end without output retains what was saved while the run was watched. An attempt without
 	// result retains that of the previous attempt.
@@ -108,11 +113,20 @@ func finish(ctx context.Context, tx *sql.Tx, requests []storage.FinishRequest) (
 			continue
 		}
 		delete(claims, r.Token)
+		done[i] = true
+		if r.GivenBack {
+			actor, cancelled, err := cancelledBy(ctx, tx, r.Run)
+			if err != nil {
+				return nil, err
+			}
+			if cancelled {
+				r, done[i] = rules.CancelInstead(r, actor), false
+			}
+		}
 		ends = append(ends, endOf(r, now))
 		if r.State == jobs.Waiting && !r.GivenBack {
 			retried = append(retried, r)
 		}
-		done[i] = true
 		if err := keep(ctx, tx, r, now); err != nil {
 			return nil, err
 		}
@@ -127,6 +141,16 @@ func finish(ctx context.Context, tx *sql.Tx, requests []storage.FinishRequest) (
 		return nil, err
 	}
 	return done, doneBefore(ctx, tx, requests, done)
+}
+
+// cancelledBy returns who has asked to cancel the run, if anybody has.
+func cancelledBy(ctx context.Context, tx *sql.Tx, run uuid.UUID) (
+	actor string, asked bool, err error) {
+	err = tx.QueryRowContext(ctx, cancelOf, run).Scan(&actor)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", false, nil
+	}
+	return actor, err == nil, err
 }
 
 func endOf(r storage.FinishRequest, now int64) endRow {

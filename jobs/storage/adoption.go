@@ -17,7 +17,8 @@ type Adoption struct {
 	Known []uuid.UUID // runs to leave out, because the caller tracks them
 	Limit int         // maximum number of runs
 	Late  int         // maximum number of late runs and runs of backfills among them
-	// MinWait leaves out runs that have waited for less, so that other sessions can adopt them.
+	// MinWait leaves out free runs with the reason no_worker that have waited for less, so that a
+	// session with free workers can adopt them. It does not apply to waiting runs of the session.
 	MinWait time.Duration
 }
 

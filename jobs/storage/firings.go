@@ -19,11 +19,12 @@ type Firings interface {
 	// definition is active. It reports which notes were written, by this or an earlier call. It
 	// returns ErrSessionLost if the session is not live.
 	Note(ctx context.Context, session uuid.UUID, notes []Note) ([]bool, error)
-	// Finish ends attempts, and deletes their claims. It reports for each request whether the
-	// attempt has ended in the given state, by this or an earlier call. False means that the run
-	// was superseded. An expired session may still finish attempts.
+	// Finish ends attempts, and deletes their claims. It reports for each request whether that has
+	// been done, by this or an earlier call. False means that the run was superseded. An expired
+	// session may still finish attempts.
 	//
 	//   - If the state is Waiting, the run gets the next attempt number.
+	//   - If the claim is given back, the attempt does not count: see FinishRequest.GivenBack.
 	//   - If the state is Lost, the run is recovered as by Sweep.
 	//
 	// If the requests exceed MaxFinishBytes, Finish does nothing and returns an error that wraps
@@ -126,7 +127,7 @@ type Note struct {
 type FinishRequest struct {
 	Run    uuid.UUID
 	Token  jobs.Token
-	State  jobs.State // of the run: final, or Waiting if it is to start again
+	State  jobs.State // of the run: final, or Waiting if it does not end
 	Reason jobs.Reason
 	Detail string
 	Error  string
@@ -138,8 +139,9 @@ type FinishRequest struct {
 	// Saved is the state for the job's next run, stored if this run succeeded; nil keeps the
 	// previous state.
 	Saved json.RawMessage
-	// GivenBack says that the handler was not called. The run then waits as if it had not started,
-	// and any session may adopt it, also this one. Only with Waiting, for a first attempt.
+	// GivenBack says that the handler was not called. The run then waits as before its start, and
+	// any session may adopt it, also this one. If it was to be cancelled, it is cancelled instead,
+	// and the request is refused. Only with Waiting, for a first attempt.
 	GivenBack bool
 	// LeftBehind says that the handler did not return after the end of its context. The store rolls
 	// back the open transaction that holds the claim of the run.

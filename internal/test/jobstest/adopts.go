@@ -31,24 +31,35 @@ var adoptRules = []rule{
 		}
 		equal(c, "runs left", len(c.adopt(s, 2, "a")), 0)
 	}},
-	{"runs that have waited for less than the least wait are left", func(c *check) {
+	{"runs that have waited for a worker for less than the least wait are left", func(c *check) {
 		c.register("h", "a")
-		older, err := c.trigger("a", "older")
-		c.must(err)
-		c.Pass(time.Hour)
-		_, err = c.trigger("a", "younger")
+		one, two := c.session("one"), c.session("two")
+		older, younger := request("a", 1), request("a", 2)
+		for i, r := range []storage.StartRequest{older, younger} {
+			if i > 0 {
+				c.Pass(time.Hour)
+			}
+			done, err := c.Store.Finish(c.ctx, []storage.FinishRequest{{Run: r.Run,
+				Token: c.granted(one, r), State: jobs.Waiting, Reason: reasons.NoWorker,
+				GivenBack: true}})
+			c.must(err)
+			equal(c, "given back", done[0], true)
+		}
+		triggered, err := c.trigger("a", "key")
 		c.must(err)
 		a := Adoption(nil, 10, "a")
 		a.MinWait = 30 * time.Minute
-		adopted, err := c.Store.Adopt(c.ctx, c.session("one"), a)
+		adopted, err := c.Store.Adopt(c.ctx, two, a)
 		c.must(err)
-		if len(adopted) != 1 || adopted[0].ID != older.ID {
-			c.Errorf("adopted %+v, want only run %s", adopted, older.ID)
+		if ids := idsOf(adopted); len(ids) != 2 || !ids[older.Run] || !ids[triggered.ID] {
+			c.Errorf("adopted %v, want runs %s and %s", ids, older.Run, triggered.ID)
 		}
-		a.MinWait = 0
-		adopted, err = c.Store.Adopt(c.ctx, c.session("two"), a)
+		a.MinWait, a.Known = 0, []uuid.UUID{older.Run, triggered.ID}
+		adopted, err = c.Store.Adopt(c.ctx, two, a)
 		c.must(err)
-		equal(c, "runs left", len(adopted), 1)
+		if len(adopted) != 1 || adopted[0].ID != younger.Run {
+			c.Errorf("adopted %+v, want run %s", adopted, younger.Run)
+		}
 	}},
 	{"only runs of the requested jobs are adopted", func(c *check) {
 		c.free("a", 1)

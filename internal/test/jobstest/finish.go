@@ -122,6 +122,9 @@ var finishRules = []rule{
 		one, two := c.session("one"), c.session("two")
 		r, other, kept := request("a", 1, table("s/a")), request("c", 1, table("s/a")),
 			request("b", 1, table("s/b"))
+		blocks := c.granted(two, other)
+		c.blocked(one, r, reasons.LockHeld, other) // so it has waited when it starts
+		c.finished(other, blocks, jobs.Succeeded)
 		first := c.granted(one, r)
 		before := c.now()
 		ends := []storage.FinishRequest{
@@ -146,7 +149,8 @@ var finishRules = []rule{
 		if got := c.start(one, r)[0]; got.Token != 0 {
 			c.Errorf("the session that had the run before started it: %+v", got)
 		}
-		c.finished(other, c.granted(two, other), jobs.Succeeded)
+		next := request("c", 2, table("s/a"))
+		c.finished(next, c.granted(two, next), jobs.Succeeded)
 		adopted := c.adopt(two, 10, "a", "b")
 		if len(adopted) != 1 || adopted[0].ID != r.Run || adopted[0].Attempt > 1 {
 			c.Fatalf("adopted %+v, want run %s before its first attempt", adopted, r.Run)
@@ -161,8 +165,32 @@ var finishRules = []rule{
 		}
 		done, err := c.Store.Finish(c.ctx, ends[:1])
 		c.must(err)
-		equal(c, "late repetition", done[0], false)
+		equal(c, "late repetition", done[0], true)
+		equal(c, "token after that", c.record(r.Run, jobs.Running).Token, second)
 		c.finished(r, second, jobs.Succeeded)
+	}},
+	{"a run that was cancelled before its claim is given back does not wait", func(c *check) {
+		c.register("h", "a")
+		s := c.session("one")
+		r := request("a", 1, table("s/a"))
+		token := c.granted(s, r)
+		c.cancel(r.Run)
+		for range 2 {
+			done, err := c.Store.Finish(c.ctx, []storage.FinishRequest{{Run: r.Run, Token: token,
+				State: jobs.Waiting, Reason: reasons.NoWorker, GivenBack: true}})
+			c.must(err)
+			equal(c, "given back", done[0], false)
+		}
+		record := c.record(r.Run, jobs.Cancelled)
+		equal(c, "reason", record.Reason, reasons.Cancelled)
+		equal(c, "detail", record.Detail, "cancelled by ann")
+		equal(c, "replica", record.Replica, "one")
+		equal(c, "locks", len(c.locks()), 0)
+		equal(c, "adopted", len(c.adopt(c.session("two"), 10, "a")), 0)
+		c.sweep()
+		equal(c, "cancels", len(c.controlState(s, -1).Cancels), 0)
+		next := request("a", 2, table("s/a"))
+		c.finished(next, c.granted(s, next), jobs.Succeeded)
 	}},
 	{"a pause, a drain and a cancel apply to a run whose claim was given back", func(c *check) {
 		c.register("h", "a", "b")

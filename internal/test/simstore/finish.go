@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/internal/output"
+	"github.com/holdfast-dev/holdfast/internal/rules"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -37,6 +38,10 @@ func (s *Store) finish(q storage.FinishRequest, now time.Time) bool {
 	}
 	r := c.run
 	s.give(c)
+	actor, cancelled := s.control.cancels[r.ID]
+	if cancelled = cancelled && q.GivenBack; cancelled {
+		q = rules.CancelInstead(q, actor)
+	}
 	if q.State == jobs.Waiting && !q.GivenBack {
 		r.addAttempt(q, now)
 	} else if q.Output != "" {
@@ -56,6 +61,7 @@ func (s *Store) finish(q storage.FinishRequest, now time.Time) bool {
 		s.waiting[r.ID] = r
 		if q.GivenBack {
 			r.Attempt, r.StartedAt, r.Token, r.Session, r.Replica = 0, nil, 0, uuid.Nil, ""
+			r.Waited = nil
 			return true
 		}
 		r.Attempt++
@@ -67,7 +73,7 @@ func (s *Store) finish(q storage.FinishRequest, now time.Time) bool {
 	if q.State == jobs.Lost {
 		s.recover(r, now)
 	}
-	return true
+	return !cancelled
 }
 
 // recover adds the successor of a lost run, or records why there is none.
