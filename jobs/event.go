@@ -26,7 +26,7 @@ const (
 	// the replica tries to start a scheduled firing
 	EventScheduled EventKind = "scheduled"
 	// the replica adopted a waiting run: triggered, recovered, late, added by a backfill, or left
-	// by a replica that stopped or had no worker for it
+	// by a replica that stopped, was drained or had no worker for it
 	EventAdopted  EventKind = "adopted"
 	EventStarted  EventKind = "started"  // an attempt begins
 	EventRetried  EventKind = "retried"  // an attempt ended, and another follows

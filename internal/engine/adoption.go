@@ -33,8 +33,8 @@ type adopter struct {
 }
 
 // adopt adopts waiting runs that no live replica has: triggered, recovered, late, or left by a
-// replica. It leaves runs of jobs that other replicas fire. It also finds waiting runs of
-// this replica that it does not track: a reply of the store was lost, or a note failed. It reports
+// replica. It leaves runs of jobs that other replicas fire. It also finds waiting runs of this
+// replica that it does not track: a reply of the store was lost, or a note failed. It reports
 // whether there may be more of them, because it had no room.
 func (a *adopter) adopt(ctx context.Context, session *liveSession) (more bool) {
 	wanted := storage.Adoption{Late: a.ready.lateRoom()}
@@ -111,9 +111,9 @@ func (e *entry) lateAfter() time.Duration {
 }
 
 // room returns how many runs to adopt: as many as can start at once. If no worker is free and no
-// adopted run is queued, it is one, so that adopted runs do not starve behind scheduled firings. It
-// must not be a run that had to leave another replica for lack of a worker, until each replica has
-// had its turn: see storage.Adoption.MinWait.
+// adopted run is queued, it is one, so that adopted runs do not starve behind scheduled firings. A
+// run with the reason no_worker is adopted then only after each replica has had its turn: see
+// storage.Adoption.MinWait.
 func (a *adopter) room() (limit int, minWait time.Duration) {
 	if limit = a.workers.free(); limit > 0 || a.ready.adoptedLen() > 0 {
 		return limit, 0

@@ -113,9 +113,8 @@ func (s *Scheduler) newExecutor() *executor {
 			controlState: s.controlState, intervals: s.intervals, notes: notes,
 			handover: handover, held: s.heldLocks},
 		attempts: performer{replica: o.Replica, table: s.table, clock: s.clock,
-			registry: s.registry,
-			store:    o.RunStore, cluster: o.Store.ClusterID(), databases: o.Databases,
-			locks: locks, active: s.active,
+			registry: s.registry, store: o.RunStore, cluster: o.Store.ClusterID(),
+			databases: o.Databases, locks: locks, active: s.active,
 			finishes: finisher{
 				calls: newFinishBatcher(o.Store.Finish, starts.usual.Idle, s.paces.finishes),
 				clock: s.clock, handover: handover, ttl: o.SessionTTL},

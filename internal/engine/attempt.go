@@ -127,21 +127,20 @@ func (p performer) giveBack(f *firing, c *claim) {
 	}
 }
 
-// finishUncalled ends a claim whose handler was not called, and releases the locks. It reports
-// whether that is recorded. The request lacks the run and the token.
+// finishUncalled ends a claim whose handler was not called, and releases the locks. It sets the run
+// and the token of the request. It reports whether the end is recorded.
 func (p performer) finishUncalled(f *firing, c *claim, r storage.FinishRequest) bool {
 	r.Run, r.Token = f.run, c.token
 	recorded := p.finishes.write(f, r)
 	release(f, c.lock)
+	f.spans.ended(r.State, r.Reason, nil)
 	switch {
 	case !recorded:
 		p.events.revoked(f)
-		return false
 	case r.State.Final():
 		p.events.notStarted(f, storage.Note{State: r.State, Reason: r.Reason, Detail: r.Detail})
 	}
-	f.spans.ended(r.State, r.Reason, nil)
-	return true
+	return recorded
 }
 
 // newAttempt returns what an attempt of the firing has besides what its handler sees.
@@ -196,8 +195,8 @@ func (p performer) awaitWorker(ctx context.Context, f *firing) error {
 	return err
 }
 
-// mayRunElsewhere reports whether a run that got no worker may run on another replica: its attempt
-// has not ended, or has ended only because this replica stops.
+// mayRunElsewhere reports whether a run that got no worker may run on another replica: the context
+// of its attempt has not ended, or has ended only because this replica stops.
 func mayRunElsewhere(ctx context.Context) bool {
 	cause := context.Cause(ctx)
 	return cause == nil || errors.Is(cause, jobs.ErrShutdown)

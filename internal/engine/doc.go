@@ -80,10 +80,10 @@
 // its handler is to be called. So all firings of a burst can share their requests and one
 // transaction, although there are fewer workers. A job that has not run on this replica counts as
 // quick while the first calls of other jobs are quick. One worker is reserved for every ten firings
-// that have begun early, so they do not wait for slow handlers. If one of them gets no worker
-// within a second after its start, because their own handlers have become slow, it gives its claim
-// and its locks back. Its run then waits as if it had not started, and any replica may adopt it,
-// usually one with a free worker.
+// that have begun early, so they do not wait for slow handlers. Such a firing may get no worker
+// within a second after its start, because the handlers of early firings have become slow. Then it
+// gives its claim and its locks back. Its run waits as if it had not started, and any replica may
+// adopt it, usually one with a free worker.
 //
 // The gate is an `add` in memcached. It tells all replicas but one, at low cost, that another
 // replica has the firing. Only a clear refusal ends a firing there. The advisory locks come next:

@@ -20,7 +20,7 @@ type turns struct {
 }
 
 // longest returns how long it takes at most until each live replica with the same cron table has
-// had its turn.
+// had its turn. If the others are not known, it assumes that there are many.
 func (t turns) longest(interval time.Duration) time.Duration {
 	if n := t.ranking.at(time.Now()).len(); n > 0 && n <= turnTakers {
 		return 2 * interval

@@ -14,7 +14,7 @@ const (
 	// earlyMost is how many firings that have begun early share a reserved worker.
 	earlyMost = 10
 	// slowCall is how long a handler may use a reserved worker before it counts as slow. By then,
-	// all firings that share the worker should have had it.
+	// all firings that share the worker should have used it.
 	slowCall = earlyMost * quickRun
 	// workerPatience is how long a run that has started without a worker waits for one.
 	workerPatience = time.Second
@@ -34,8 +34,8 @@ type workers struct {
 	mu       sync.Mutex
 	early    int                 // firings that have begun early and have no worker yet
 	reserved int                 // reserved workers, idle or lent
-	idle     *semaphore.Weighted // those that execute no handler
-	lent     []*loan             // those that execute a handler, the oldest loan first
+	idle     *semaphore.Weighted // reserved workers without a handler
+	lent     []*loan             // the others, the oldest loan first
 }
 
 // loan is the use of a reserved worker by one handler.
@@ -112,6 +112,17 @@ func (w *workers) reserveFor(early int) bool {
 	return true
 }
 
+// replaceSlowUntil calls replaceSlow after each slowCall until ctx ends. It returns the first
+// timer.
+func (w *workers) replaceSlowUntil(ctx context.Context) *time.Timer {
+	return time.AfterFunc(slowCall, func() {
+		if ctx.Err() == nil {
+			w.replaceSlow()
+			w.replaceSlowUntil(ctx)
+		}
+	})
+}
+
 // replaceSlow reserves free workers in place of those whose handlers are slow.
 func (w *workers) replaceSlow() {
 	w.mu.Lock()
@@ -120,8 +131,8 @@ func (w *workers) replaceSlow() {
 	w.reserveFor(w.early)
 }
 
-// leaveSlow leaves reserved workers to their handlers, if these are slow. They are not reserved any
-// more. The caller has locked mu.
+// leaveSlow removes workers with slow handlers from the reserved ones. The handlers keep them until
+// they return. The caller has locked mu.
 func (w *workers) leaveSlow() {
 	now := time.Now()
 	for len(w.lent) > 0 && now.Sub(w.lent[0].since) > slowCall {
@@ -130,7 +141,8 @@ func (w *workers) leaveSlow() {
 	}
 }
 
-// endEarly says that a firing that has begun early has a worker, or waits for none any more.
+// endEarly is called when a firing that has begun early has a worker, or no longer needs one. It
+// frees a reserved worker if fewer are enough now.
 func (w *workers) endEarly() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,31 +153,18 @@ func (w *workers) endEarly() {
 	}
 }
 
-// borrow waits for a reserved worker, or for ctx. When handlers turn out to be slow meanwhile, it
-// replaces their workers.
+// borrow waits for a reserved worker, or for ctx, which the caller ends afterwards. When handlers
+// turn out to be slow meanwhile, it replaces their workers.
 func (w *workers) borrow(ctx context.Context) (*loan, error) {
-	for {
-		err := w.awaitIdle(ctx, slowCall)
-		if err == nil {
-			break
-		}
-		if ctx.Err() != nil {
-			return nil, err
-		}
-		w.replaceSlow()
+	defer w.replaceSlowUntil(ctx).Stop()
+	if err := w.idle.Acquire(ctx, 1); err != nil {
+		return nil, err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l := &loan{time.Now()}
 	w.lent = append(w.lent, l)
 	return l, nil
-}
-
-// awaitIdle takes a reserved worker that executes no handler. It waits for at most this time.
-func (w *workers) awaitIdle(ctx context.Context, most time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, most)
-	defer cancel()
-	return w.idle.Acquire(ctx, 1)
 }
 
 // giveBack ends the loan.

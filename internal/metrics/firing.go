@@ -13,7 +13,7 @@ func (m *Metrics) describeFirings() {
 	m.firings = m.counter("holdfast_firings_total",
 		"Firings that this replica handled, by kind: scheduled ones of its own cron table, and "+
 			"adopted ones, which were triggered, recovered, late, added by a backfill, or left by "+
-			"a replica that stopped or had no worker for them.",
+			"a replica that stopped, was drained or had no worker for them.",
 		"job", "kind")
 	m.attempts = m.counter("holdfast_attempts_total", "Attempts of runs that this replica started.",
 		"job")

@@ -101,7 +101,7 @@ func waitsFor(r storage.Record) string {
 		if r.Replica == "" {
 			return "no replica with a free worker has adopted it yet"
 		}
-		return firstOf(r.Detail, "replica "+r.Replica+" has no free worker")
+		return "replica " + r.Replica + " has no free worker"
 	case reasons.Retry:
 		return firstOf(r.Detail, "an attempt failed") + ", and the next one follows"
 	case reasons.Paused:

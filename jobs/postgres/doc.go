@@ -75,9 +75,9 @@
 // runs.
 //
 // A finish that leaves its run waiting keeps the run for its session, except if the claim is given
-// back because the handler was not called. Then the run and its wait have no session, from the
-// statement on that deletes the claim. So no session can start the run before the claim is gone,
-// and the previous session cannot start it again unless it adopts it.
+// back because the handler was not called. The statement that deletes the claim then removes the
+// session from the run and adds a wait without one. So no session can start the run while the claim
+// exists, and the previous session must adopt it before it can start it again.
 //
 // # Active definitions
 //

@@ -25,7 +25,8 @@ const (
 	endRun = `
 UPDATE holdfast_runs SET state = ?3, reason = ?4, detail = ?5, error = ?6, finished_at = ?7,
     wait_since = ?8,
-    session = iif(?9, NULL, session), replica = iif(?9, '', replica), token = iif(?9, NULL, token),
+    session = iif(?9, NULL, session), token = iif(?9, NULL, token),
+    replica = iif(?9 AND ?3 = 'waiting', '', replica),
     started_at = iif(?9, NULL, started_at), waited = iif(?9, NULL, waited),
     attempt = iif(?9, 0, attempt + (?3 = 'waiting')),
     retry_waits = iif(?3 = 'waiting' AND NOT ?9,

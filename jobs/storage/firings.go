@@ -19,12 +19,13 @@ type Firings interface {
 	// definition is active. It reports which notes were written, by this or an earlier call. It
 	// returns ErrSessionLost if the session is not live.
 	Note(ctx context.Context, session uuid.UUID, notes []Note) ([]bool, error)
-	// Finish ends attempts, and deletes their claims. It reports for each request whether that has
-	// been done, by this or an earlier call. False means that the run was superseded. An expired
-	// session may still finish attempts.
+	// Finish ends attempts, and deletes their claims. It reports for each request whether the
+	// attempt has ended as requested, by this or an earlier call. False means that the run was
+	// superseded, or cancelled instead (see FinishRequest.GivenBack). An expired session may still
+	// finish attempts.
 	//
-	//   - If the state is Waiting, the run gets the next attempt number.
-	//   - If the claim is given back, the attempt does not count: see FinishRequest.GivenBack.
+	//   - If the state is Waiting and the claim is not given back, the run gets the next attempt
+	//     number.
 	//   - If the state is Lost, the run is recovered as by Sweep.
 	//
 	// If the requests exceed MaxFinishBytes, Finish does nothing and returns an error that wraps
@@ -140,8 +141,8 @@ type FinishRequest struct {
 	// previous state.
 	Saved json.RawMessage
 	// GivenBack says that the handler was not called. The run then waits as before its start, and
-	// any session may adopt it, also this one. If it was to be cancelled, it is cancelled instead,
-	// and the request is refused. Only with Waiting, for a first attempt.
+	// any session may adopt it, also this one. If an operator has asked to cancel the run, the
+	// store cancels it instead, and Finish reports false. Only with Waiting, for a first attempt.
 	GivenBack bool
 	// LeftBehind says that the handler did not return after the end of its context. The store rolls
 	// back the open transaction that holds the claim of the run.

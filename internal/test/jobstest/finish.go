@@ -185,6 +185,9 @@ var finishRules = []rule{
 		equal(c, "reason", record.Reason, reasons.Cancelled)
 		equal(c, "detail", record.Detail, "cancelled by ann")
 		equal(c, "replica", record.Replica, "one")
+		if record.StartedAt != nil || record.Token != 0 || record.Attempt != 0 {
+			c.Errorf("got %+v, want a run that has not started", record)
+		}
 		equal(c, "locks", len(c.locks()), 0)
 		equal(c, "adopted", len(c.adopt(c.session("two"), 10, "a")), 0)
 		c.sweep()

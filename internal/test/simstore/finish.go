@@ -55,13 +55,15 @@ func (s *Store) finish(q storage.FinishRequest, now time.Time) bool {
 		s.saved[r.Job] = q.Saved
 	}
 	r.State = q.State
+	if q.GivenBack {
+		r.Attempt, r.StartedAt, r.Token, r.Session, r.Waited = 0, nil, 0, uuid.Nil, nil
+	}
 	s.freeKey(r)
 	if q.State == jobs.Waiting {
 		r.WaitSince = now
 		s.waiting[r.ID] = r
 		if q.GivenBack {
-			r.Attempt, r.StartedAt, r.Token, r.Session, r.Replica = 0, nil, 0, uuid.Nil, ""
-			r.Waited = nil
+			r.Replica = ""
 			return true
 		}
 		r.Attempt++
