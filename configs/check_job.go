@@ -12,7 +12,11 @@ import (
 
 // checkJobs checks all jobs.
 func (c *checker) checkJobs() {
-	c.checked = make([]Job, 0, len(c.config.Jobs)+len(c.builtJobs))
+	n := len(c.builtJobs)
+	for i := range c.config.Jobs {
+		n += max(len(c.config.Jobs[i].ForEach.items), 1)
+	}
+	c.checked = make([]Job, 0, n)
 	for i := range c.config.Jobs {
 		if c.full() {
 			break

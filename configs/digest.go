@@ -16,7 +16,7 @@ type digest [sha256.Size]byte
 // digest returns the digest of the job, which covers all its fields. It is computed twice for each
 // job of a replica, so it does not use reflection.
 func (j *Job) digest() digest {
-	d := make(digestText, 0, 1<<9)
+	d := make(digestText, 0, 1<<10)
 	d.texts(j.Name, j.Description, j.ForEach.Param, j.Timezone, j.ClockChanges.Gap,
 		j.ClockChanges.Overlap, j.Handler, j.Database, j.Group, j.Overlap,
 		string(j.Params.value), string(j.Params.written), j.Schedule.Fingerprint())

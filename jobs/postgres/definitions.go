@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-dev/holdfast/jobs/storage"
-	"github.com/holdfast-dev/holdfast/locking"
 )
 
 const (
@@ -32,25 +31,6 @@ const (
 SELECT pg_advisory_xact_lock_shared(hashtextextended('holdfast definitions ' || $1, 0)),
     pg_advisory_xact_lock(hashtextextended('holdfast definitions ' || $1 || ' ' || $2::int, 0))`
 
-	addDefinitions = `
-INSERT INTO holdfast.definitions (job, hash, version, schedule, zone, handler, resources, recover,
-    description, job_group, priority, source, fingerprint, after, may_overlap)
-SELECT d.job, d.hash, 1 + coalesce((SELECT max(o.version) FROM holdfast.definitions o
-    WHERE o.job = d.job COLLATE "C"), 0),
-    d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, d.job_group, d.priority,
-        d.source, d.fingerprint,
-    CASE WHEN d.after = '[]' THEN '{}' ELSE ARRAY(SELECT jsonb_array_elements_text(d.after)) END,
-    d.may_overlap
-FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::jsonb[], $7::boolean[],
-    $8::text[], $9::text[], $10::int[], $11::text[], $12::text[], $13::jsonb[], $14::boolean[])
-     AS d (job, hash, schedule, zone, handler, resources, recover, description, job_group, priority,
-         source, fingerprint, after, may_overlap)
-WHERE (SELECT (o.description, o.source) = (d.description, d.source)
-    FROM holdfast.definitions o WHERE o.job = d.job COLLATE "C"
-        AND o.hash = d.hash COLLATE "C") IS NOT TRUE
-ORDER BY d.job COLLATE "C"
-ON CONFLICT (job, hash) DO UPDATE SET description = excluded.description, source = excluded.source`
-
 	// The subscriptions of a definition never change: its hash covers them.
 	addSubscriptions = `
 INSERT INTO holdfast.subscriptions (job, state, version, webhook)
@@ -62,21 +42,50 @@ CROSS JOIN LATERAL (
 ORDER BY 1, 2, 3, 4
 ON CONFLICT DO NOTHING`
 
-	// A session that ends meanwhile is settled after this statement: its end waits for
+	// registerJobs adds the definitions that do not exist, and the jobs of the session. It returns
+	// the version of each definition. All transactions that add or delete definitions of a job
+	// exclude each other, so what the statement reads remains true, and one lookup for each job is
+	// enough. A session that ends meanwhile is settled after this statement: its end waits for
 	// lockDefinitions, and a sweep settles the rest. No session gets a removed job, even if its
 	// replica does not know of the removal yet.
-	addSessionJobs = `
-INSERT INTO holdfast.session_jobs (session, job, version)
-SELECT s.id, d.job, d.version FROM unnest($2::text[], $3::text[], $4::text[]) AS c (job, hash,
-    source)
-CROSS JOIN LATERAL (
-    SELECT d.job, d.version FROM holdfast.definitions d
-        WHERE d.job = c.job COLLATE "C" AND d.hash = c.hash COLLATE "C" OFFSET 0) d
-JOIN holdfast.sessions s ON s.id = $1 AND s.ended_at IS NULL AND s.expires_at > clock_timestamp()
-WHERE c.source = 'config' OR (SELECT p.removed FROM holdfast.specs p
-    WHERE p.job = c.job COLLATE "C") IS NOT TRUE
-ORDER BY d.job
-ON CONFLICT (session, job) DO UPDATE SET version = excluded.version`
+	registerJobs = `
+WITH given AS MATERIALIZED (
+    SELECT d.*, o.newest, o.own, o.same
+    FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::jsonb[],
+        $8::boolean[], $9::text[], $10::text[], $11::int[], $12::text[], $13::text[], $14::jsonb[],
+        $15::boolean[])
+        AS d (job, hash, schedule, zone, handler, resources, recover, description, job_group,
+            priority, source, fingerprint, after, may_overlap)
+    CROSS JOIN LATERAL (
+        SELECT coalesce(max(o.version), 0) AS newest,
+            max(o.version) FILTER (WHERE o.hash = d.hash) AS own,
+            bool_or((o.description, o.source) = (d.description, d.source))
+                FILTER (WHERE o.hash = d.hash) AS same
+        FROM holdfast.definitions o WHERE o.job = d.job COLLATE "C") o
+), described AS (
+    UPDATE holdfast.definitions o SET description = g.description, source = g.source
+    FROM given g WHERE NOT g.same AND o.job = g.job COLLATE "C" AND o.hash = g.hash COLLATE "C"
+), added AS (
+    INSERT INTO holdfast.definitions (job, hash, version, schedule, zone, handler, resources,
+        recover, description, job_group, priority, source, fingerprint, after, may_overlap)
+    SELECT job, hash, newest + 1, schedule, zone, handler, resources, recover, description,
+        job_group, priority, source, fingerprint,
+        CASE WHEN after = '[]' THEN '{}' ELSE ARRAY(SELECT jsonb_array_elements_text(after)) END,
+        may_overlap
+    FROM given WHERE own IS NULL ORDER BY job COLLATE "C"
+), registered AS (
+    SELECT job, source, coalesce(own, newest + 1) AS version FROM given
+), had AS (
+    INSERT INTO holdfast.session_jobs (session, job, version)
+    SELECT s.id, r.job, r.version FROM registered r
+    JOIN holdfast.sessions s ON s.id = $1 AND s.ended_at IS NULL
+        AND s.expires_at > clock_timestamp()
+    WHERE r.source = 'config' OR (SELECT p.removed FROM holdfast.specs p
+        WHERE p.job = r.job COLLATE "C") IS NOT TRUE
+    ORDER BY r.job COLLATE "C"
+    ON CONFLICT (session, job) DO UPDATE SET version = excluded.version
+)
+SELECT job, version FROM registered`
 
 	// activateDefinitions continues a list "resolved" of jobs, each with the newest version that a
 	// session has, or with the active version and the time since which no session has the job. Rows
@@ -128,12 +137,6 @@ WITH resolved AS (
             ORDER BY c.version DESC LIMIT 1) c
 ), ` + activateDefinitions
 
-	registeredVersions = `
-SELECT d.job, d.version FROM unnest($1::text[], $2::text[]) AS c (job, hash)
-CROSS JOIN LATERAL (
-    SELECT d.job, d.version FROM holdfast.definitions d
-        WHERE d.job = c.job COLLATE "C" AND d.hash = c.hash COLLATE "C" OFFSET 0) d`
-
 	// unsettled finds sessions that have ended, or that a sweep has found expired and is ending.
 	// Neither revives.
 	unsettled = `SELECT id FROM holdfast.sessions s
@@ -181,19 +184,19 @@ WITH gone AS (
 // Register implements storage.Sessions.
 func (s *Store) Register(ctx context.Context, session uuid.UUID,
 	definitions []storage.Definition) (map[string]int64, error) {
-	sorted := slices.SortedFunc(slices.Values(definitions), func(a, b storage.Definition) int {
-		return strings.Compare(a.Name, b.Name)
-	})
-	var byHalf [halves][]storage.Definition
-	for _, d := range sorted {
-		half := halfOf(d.Name)
-		byHalf[half] = append(byHalf[half], d)
+	var byHalf [halves][]*storage.Definition
+	for i := range definitions {
+		half := halfOf(definitions[i].Name)
+		byHalf[half] = append(byHalf[half], &definitions[i])
 	}
 	var versions [halves]map[string]int64
 	all, ctx := errgroup.WithContext(ctx)
 	for half, its := range byHalf {
 		versions[half] = make(map[string]int64, len(its))
 		all.Go(func() error {
+			slices.SortFunc(its, func(a, b *storage.Definition) int {
+				return strings.Compare(a.Name, b.Name)
+			})
 			for chunk := range slices.Chunk(its, storage.MaxBatch) {
 				if err := s.registerChunk(ctx, session, half, chunk, versions[half]); err != nil {
 					return err
@@ -219,34 +222,31 @@ func halfOf(job string) int { return int(crc32.ChecksumIEEE([]byte(job)) % halve
 
 // registerChunk registers definitions of one half, in the order of their names.
 func (s *Store) registerChunk(ctx context.Context, session uuid.UUID, half int,
-	chunk []storage.Definition, versions map[string]int64) error {
+	chunk []*storage.Definition, versions map[string]int64) error {
 	columns, err := definitionColumns(chunk)
 	if err != nil {
 		return err
 	}
-	names, hashes, sources := columns[0], columns[1], columns[10]
 	var live bool
 	err = s.pipeline(ctx, "register jobs", func(b *pgx.Batch) {
-		b.Queue(addFences, fencesOf(chunk))
 		b.Queue(lockHalf, s.cluster.String(), half)
-		b.Queue(addDefinitions, columns...)
+		b.Queue(registerJobs, append([]any{session}, columns...)...).
+			Query(func(rows pgx.Rows) error {
+				var name string
+				var version int64
+				_, err := pgx.ForEachRow(rows, []any{&name, &version}, func() error {
+					versions[name] = version
+					return nil
+				})
+				return err
+			})
 		queueSubscriptions(b, chunk)
-		b.Queue(addSessionJobs, session, names, hashes, sources)
 		b.Queue(sessionLives, session).Exec(func(tag pgconn.CommandTag) error {
 			live = tag.RowsAffected() > 0
 			return nil
 		})
-		b.Queue(registeredVersions, names, hashes).Query(func(rows pgx.Rows) error {
-			var name string
-			var version int64
-			_, err := pgx.ForEachRow(rows, []any{&name, &version}, func() error {
-				versions[name] = version
-				return nil
-			})
-			return err
-		})
 		// It comes last: it locks the row of meta, for which the other half waits.
-		b.Queue(activateRegistered, storage.MaxAbsence, names)
+		b.Queue(activateRegistered, storage.MaxAbsence, columns[0])
 	})
 	if err == nil && !live {
 		err = wrap("register jobs", storage.ErrSessionLost)
@@ -254,7 +254,7 @@ func (s *Store) registerChunk(ctx context.Context, session uuid.UUID, half int,
 	return err
 }
 
-func definitionColumns(definitions []storage.Definition) ([]any, error) {
+func definitionColumns(definitions []*storage.Definition) ([]any, error) {
 	n := len(definitions)
 	names, hashes, schedules, zones := make([]string, n), make([]string, n), make([]string, n),
 		make([]string, n)
@@ -282,14 +282,6 @@ func definitionColumns(definitions []storage.Definition) ([]any, error) {
 	return []any{names, hashes, schedules, zones, handlers, resources, recovers, descriptions,
 		groups, priorities, sources, fingerprints, afters,
 		overlaps}, nil
-}
-
-func fencesOf(definitions []storage.Definition) []string {
-	var requests []locking.Request
-	for _, d := range definitions {
-		requests = append(requests, d.Resources...)
-	}
-	return fenceNames(requests)
 }
 
 // settle removes the jobs of a session that has ended or been found expired, and activates the

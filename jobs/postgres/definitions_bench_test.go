@@ -165,3 +165,37 @@ func benchEnd(b *testing.B, store *Store, id uuid.UUID) {
 		b.Fatal(err)
 	}
 }
+
+// BenchmarkRegister registers new jobs, then the same jobs for another session. The metrics are the
+// processor time of PostgreSQL's backends for each job.
+func BenchmarkRegister(b *testing.B) {
+	s := openAs(b, database(b), "a")
+	const n = 20_000
+	definitions := make([]storage.Definition, n)
+	register := func() time.Duration {
+		session := benchOpen(b, s)
+		before := usedBy(b, backendsOf(b, s))
+		if _, err := s.Register(b.Context(), session, definitions); err != nil {
+			b.Fatal(err)
+		}
+		used := usedBy(b, backendsOf(b, s)) - before
+		benchEnd(b, s, session)
+		return used
+	}
+	var added, known time.Duration
+	for round := 0; b.Loop(); round++ {
+		for i := range definitions {
+			job := fmt.Sprintf("rollup-%02d.%05d", round, i)
+			definitions[i] = storage.Definition{Name: job,
+				Hash: "0123456789abcdef0123456789abcdef", Schedule: "30 3 * * *", Zone: "UTC",
+				Fingerprint: "30 3 * * *", Handler: "sql",
+				Resources: request(b, job, job).Requests}
+		}
+		added += register()
+		known += register()
+	}
+	jobs := float64(b.N * n)
+	b.ReportMetric(float64(added.Microseconds())/jobs, "µs-new/job")
+	b.ReportMetric(float64(known.Microseconds())/jobs, "µs-known/job")
+	b.ReportMetric(0, "ns/op")
+}

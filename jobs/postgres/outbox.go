@@ -53,7 +53,7 @@ UPDATE holdfast.deliveries SET next_at = clock_timestamp(), gave_up_at = NULL,
 )
 
 // queueSubscriptions adds the subscriptions of the definitions.
-func queueSubscriptions(b *pgx.Batch, definitions []storage.Definition) {
+func queueSubscriptions(b *pgx.Batch, definitions []*storage.Definition) {
 	var names, hashes, states, webhooks []string
 	for _, d := range definitions {
 		for _, h := range d.Hooks {

@@ -99,13 +99,10 @@ const fewFences = 32
 // fails is an error in the log of PostgreSQL, and the fences of a job that starts rarely are
 // missing each time. If many names are unknown, fencesToAdd returns none: looking for each of them
 // costs more than the rare retry of a transaction that misses one (see sendAgain). If the store has
-// lately missed a fence, fencesToAdd returns all names.
+// lately missed a fence, more are probably missing, and fencesToAdd returns all unknown names.
 func (s *Store) fencesToAdd(requests []locking.Request) []string {
-	names := fenceNames(requests)
-	if s.missedFence.lately() {
-		return names
-	}
-	if unknown := s.fences.unknown(names, time.Now()); len(unknown) <= fewFences {
+	unknown := s.fences.unknown(fenceNames(requests), time.Now())
+	if len(unknown) <= fewFences || s.missedFence.lately() {
 		return unknown
 	}
 	return nil
