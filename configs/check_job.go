@@ -12,11 +12,7 @@ import (
 
 // checkJobs checks all jobs.
 func (c *checker) checkJobs() {
-	n := len(c.builtJobs)
-	for i := range c.config.Jobs {
-		n += max(len(c.config.Jobs[i].ForEach.items), 1)
-	}
-	c.checked = make([]Job, 0, n)
+	c.checked = make([]Job, 0, min(c.jobsGiven(), sizedAtOnce))
 	for i := range c.config.Jobs {
 		if c.full() {
 			break
@@ -29,6 +25,19 @@ func (c *checker) checkJobs() {
 	}
 	c.checkBuiltJobs()
 	c.config.Jobs = c.checked
+}
+
+// sizedAtOnce bounds the number of jobs for which the list of checked jobs gets its size at once. A
+// file with mistakes can give more jobs than are ever checked.
+const sizedAtOnce = 1 << 17
+
+// jobsGiven returns the number of jobs, with those of for_each.
+func (c *checker) jobsGiven() int {
+	n := len(c.builtJobs)
+	for i := range c.config.Jobs {
+		n += max(len(c.config.Jobs[i].ForEach.items), 1)
+	}
+	return n
 }
 
 // checkWritten expands a for_each job to its instances, checks the job, and adds it to the table.

@@ -42,50 +42,51 @@ CROSS JOIN LATERAL (
 ORDER BY 1, 2, 3, 4
 ON CONFLICT DO NOTHING`
 
-	// registerJobs adds the definitions that do not exist, and the jobs of the session. It returns
-	// the version of each definition. All transactions that add or delete definitions of a job
-	// exclude each other, so what the statement reads remains true, and one lookup for each job is
-	// enough. A session that ends meanwhile is settled after this statement: its end waits for
-	// lockDefinitions, and a sweep settles the rest. No session gets a removed job, even if its
-	// replica does not know of the removal yet.
+	// registerJobs adds the definitions that do not exist, updates the descriptions and sources of
+	// the others, and adds the jobs of the session. It returns the version of each definition. All
+	// transactions that add or delete definitions of a job exclude each other. So what the
+	// statement reads in this table remains true, also the places of rows (ctid), and one lookup
+	// for each definition is enough. A session that ends meanwhile is settled after this
+	// statement: its end waits for lockDefinitions, and a sweep settles the rest. No session gets
+	// a removed job, even if its replica does not know of the removal yet.
 	registerJobs = `
 WITH given AS MATERIALIZED (
-    SELECT d.*, o.newest, o.own, o.same
+    SELECT d.*, o.version IS NULL AS added, o.same, o.place, coalesce(o.version,
+        1 + (SELECT max(n.version) FROM holdfast.definitions n WHERE n.job = d.job COLLATE "C"),
+        1) AS version
     FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::jsonb[],
         $8::boolean[], $9::text[], $10::text[], $11::int[], $12::text[], $13::text[], $14::jsonb[],
         $15::boolean[])
         AS d (job, hash, schedule, zone, handler, resources, recover, description, job_group,
             priority, source, fingerprint, after, may_overlap)
-    CROSS JOIN LATERAL (
-        SELECT coalesce(max(o.version), 0) AS newest,
-            max(o.version) FILTER (WHERE o.hash = d.hash) AS own,
-            bool_or((o.description, o.source) = (d.description, d.source))
-                FILTER (WHERE o.hash = d.hash) AS same
-        FROM holdfast.definitions o WHERE o.job = d.job COLLATE "C") o
+    LEFT JOIN LATERAL (
+        SELECT o.version, o.ctid AS place,
+            (o.description, o.source) = (d.description, d.source) AS same
+        FROM holdfast.definitions o
+        WHERE o.job = d.job COLLATE "C" AND o.hash = d.hash COLLATE "C" OFFSET 0) o ON true
 ), described AS (
     UPDATE holdfast.definitions o SET description = g.description, source = g.source
-    FROM given g WHERE NOT g.same AND o.job = g.job COLLATE "C" AND o.hash = g.hash COLLATE "C"
-), added AS (
+    FROM given g
+    WHERE NOT g.same AND o.ctid = g.place
+), new AS (
     INSERT INTO holdfast.definitions (job, hash, version, schedule, zone, handler, resources,
         recover, description, job_group, priority, source, fingerprint, after, may_overlap)
-    SELECT job, hash, newest + 1, schedule, zone, handler, resources, recover, description,
-        job_group, priority, source, fingerprint,
+    SELECT job, hash, version, schedule, zone, handler, resources, recover, description, job_group,
+        priority, source, fingerprint,
         CASE WHEN after = '[]' THEN '{}' ELSE ARRAY(SELECT jsonb_array_elements_text(after)) END,
         may_overlap
-    FROM given WHERE own IS NULL ORDER BY job COLLATE "C"
-), registered AS (
-    SELECT job, source, coalesce(own, newest + 1) AS version FROM given
+    FROM given WHERE added ORDER BY job COLLATE "C"
 ), had AS (
     INSERT INTO holdfast.session_jobs (session, job, version)
-    SELECT s.id, r.job, r.version FROM registered r
+    SELECT s.id, g.job, g.version FROM given g
     JOIN holdfast.sessions s ON s.id = $1 AND s.ended_at IS NULL
         AND s.expires_at > clock_timestamp()
-    WHERE r.source = 'config' OR (SELECT p.removed FROM holdfast.specs p
-        WHERE p.job = r.job COLLATE "C") IS NOT TRUE
-    ORDER BY r.job COLLATE "C"
+    WHERE g.source = 'config' OR (SELECT p.removed FROM holdfast.specs p
+        WHERE p.job = g.job COLLATE "C") IS NOT TRUE
+    ORDER BY g.job COLLATE "C"
     ON CONFLICT (session, job) DO UPDATE SET version = excluded.version
 )
-SELECT job, version FROM registered`
+SELECT job, version FROM given`
 
 	// activateDefinitions continues a list "resolved" of jobs, each with the newest version that a
 	// session has, or with the active version and the time since which no session has the job. Rows
@@ -147,9 +148,13 @@ WITH resolved AS (
 	hasJobs = `((SELECT c.session FROM holdfast.session_jobs c WHERE c.session >= s.id
 		ORDER BY c.session, c.job LIMIT 1) = s.id) IS TRUE`
 
+	// The condition on (session, job) is true for all jobs of the session. With it, the planner
+	// prefers the primary key to the other index, even if the table had one row when it was last
+	// analyzed.
 	settleSession = `
 WITH gone AS (
-    DELETE FROM holdfast.session_jobs WHERE session = $2 RETURNING job
+    DELETE FROM holdfast.session_jobs WHERE session = $2 AND (session, job) >= ($2, '')
+    RETURNING job
 ), resolved AS (
     SELECT g.job, coalesce(c.version, j.version) AS version,
         CASE WHEN c.version IS NULL THEN (SELECT s.renewed_at FROM holdfast.sessions s

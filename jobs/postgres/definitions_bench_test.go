@@ -166,8 +166,9 @@ func benchEnd(b *testing.B, store *Store, id uuid.UUID) {
 	}
 }
 
-// BenchmarkRegister registers new jobs, then the same jobs for another session. The metrics are the
-// processor time of PostgreSQL's backends for each job.
+// BenchmarkRegister registers new jobs, then the same jobs for another session, and then with other
+// descriptions for a third one. The metrics are the processor time of PostgreSQL's backends for
+// each job.
 func BenchmarkRegister(b *testing.B) {
 	s := openAs(b, database(b), "a")
 	const n = 20_000
@@ -182,7 +183,7 @@ func BenchmarkRegister(b *testing.B) {
 		benchEnd(b, s, session)
 		return used
 	}
-	var added, known time.Duration
+	var added, known, described time.Duration
 	for round := 0; b.Loop(); round++ {
 		for i := range definitions {
 			job := fmt.Sprintf("rollup-%02d.%05d", round, i)
@@ -193,9 +194,14 @@ func BenchmarkRegister(b *testing.B) {
 		}
 		added += register()
 		known += register()
+		for i := range definitions {
+			definitions[i].Description = "Rolls up the sales of a customer."
+		}
+		described += register()
 	}
 	jobs := float64(b.N * n)
 	b.ReportMetric(float64(added.Microseconds())/jobs, "µs-new/job")
 	b.ReportMetric(float64(known.Microseconds())/jobs, "µs-known/job")
+	b.ReportMetric(float64(described.Microseconds())/jobs, "µs-described/job")
 	b.ReportMetric(0, "ns/op")
 }

@@ -139,6 +139,66 @@ func TestHalvesOfTheJobsAreRegisteredConcurrently(t *testing.T) {
 	}
 }
 
+// A registration adds what is new, and updates what has another description or source. It writes no
+// other definition, and it adds no fence.
+func TestRegistrationWritesOnlyWhatChanged(t *testing.T) {
+	s := newHarness(t)
+	register := func(replica string, definitions ...storage.Definition) {
+		t.Helper()
+		if _, err := s.a.Register(t.Context(), s.session(s.a, replica), definitions); err != nil {
+			t.Fatal(err)
+		}
+	}
+	of := func(job, hash, description string) storage.Definition {
+		return storage.Definition{Name: job, Hash: hash, Description: description,
+			Resources: request(t, job, job).Requests}
+	}
+	const row = `SELECT array_agg(format('%s %s %s %s %s', job, hash, version, description, source)
+		ORDER BY job, version) FROM holdfast.definitions`
+	const writtenBy = "SELECT xmin::text FROM holdfast.definitions WHERE job = 'known'"
+	register("one", of("changed", "h1", "A"), of("described", "h1", "A"), of("known", "h1", "A"),
+		of("moved", "h1", "A"))
+	register("two", of("described", "h2", "B"))
+	before := query[string](s, writtenBy)
+	moved := of("moved", "h1", "A")
+	moved.Source = storage.FromStore
+	register("three", of("changed", "h2", "A"), of("described", "h1", "C"), of("known", "h1", "A"),
+		moved, of("new", "h1", "A"))
+	want := []string{"changed h1 1 A config", "changed h2 2 A config", "described h1 1 C config",
+		"described h2 2 B config", "known h1 1 A config", "moved h1 1 A store", "new h1 1 A config"}
+	if got := query[[]string](s, row); !slices.Equal(got, want) {
+		t.Errorf("definitions %q, want %q", got, want)
+	}
+	if after := query[string](s, writtenBy); after != before {
+		t.Errorf("an unchanged definition was written by transaction %s after %s", after, before)
+	}
+	if n := query[int](s, "SELECT count(*)::int FROM holdfast.fences"); n != 0 {
+		t.Errorf("%d fences after registrations, want none", n)
+	}
+}
+
+// The insert of a definition relies on it that no other transaction deletes definitions meanwhile.
+func TestPruningOfDefinitionsWaitsForARegistration(t *testing.T) {
+	s := newHarness(t)
+	session := s.session(s.a, "a")
+	resume := s.pause("a", "holdfast.session_jobs", "COMMIT", "true")
+	registered, pruned := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := s.a.Register(t.Context(), session, []storage.Definition{{Name: "job", Hash: "h"}})
+		registered <- err
+	}()
+	awaitWaiting(s, "a", registered)
+	go func() {
+		_, err := s.b.pruneDefinitions(t.Context(), time.Hour)
+		pruned <- err
+	}()
+	awaitWaiting(s, "b", pruned)
+	resume()
+	if err := errors.Join(<-registered, <-pruned); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestLargeRegistrationReturnsAllVersions registers more jobs than one transaction takes.
 func TestLargeRegistrationReturnsAllVersions(t *testing.T) {
 	s := newHarness(t)

@@ -35,8 +35,8 @@
 // this, a start first adds missing fences, but only those that its replica does not know, and only
 // if they are few. A replica knows a fence for at most 25 minutes after a start has found that it
 // is younger than 30 minutes (knownfences.go). If a fence was missing, the replica forgets all
-// fences, and for the next seconds its starts look for all that it does not know, however many they
-// are.
+// fences. For the next seconds, its starts then add missing fences of names that it does not know,
+// however many these are.
 //
 // # Starts
 //

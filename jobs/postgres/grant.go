@@ -158,12 +158,12 @@ func (g grants) decide(ctx context.Context, session uuid.UUID, requests []lockin
 	for i, r := range requests {
 		byLock[r.ID] = &results[i]
 	}
-	err := wrapLocks("grant", g.store.sendAgain(ctx, func(b *pgx.Batch) {
+	err := wrapLocks("grant", g.store.sendAgain(ctx, func(b *pgx.Batch, retry bool) {
 		wanted, ids := grantsWanted(requests)
 		b.Queue(holdLiving, session, g.store.lockTimeout)
 		b.Queue(refuse, append([]any{session},
 			grantColumns(requests, owners, allIndexes(requests))...)...).Query(byLock.readBlockers)
-		if add := g.store.fencesToAdd(slices.Concat(wanted...)); len(add) > 0 {
+		if add := g.store.fencesToAdd(slices.Concat(wanted...), retry); len(add) > 0 {
 			b.Queue(addFences, add)
 		}
 		b.Queue(lockWaits, ids)

@@ -109,6 +109,19 @@ func TestStartLooksOnlyForUnknownFences(t *testing.T) {
 	}
 }
 
+// A start that knew the missing fence may make it known again before the retry.
+func TestRetryAddsKnownFencesToo(t *testing.T) {
+	s := newHarness(t)
+	requests := request(t, "job", "orders").Requests
+	s.a.fences.note(fenceNames(requests), time.Now())
+	if add := s.a.fencesToAdd(requests, false); len(add) > 0 {
+		t.Errorf("a start adds the known fences %v", add)
+	}
+	if add := s.a.fencesToAdd(requests, true); !slices.Equal(add, fenceNames(requests)) {
+		t.Errorf("a retry adds %v, want %v", add, fenceNames(requests))
+	}
+}
+
 // A start whose transaction fails has added no fence, so it knows none.
 func TestFailedStartKnowsNoFence(t *testing.T) {
 	s := newHarness(t)

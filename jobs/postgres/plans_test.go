@@ -100,6 +100,9 @@ INSERT INTO holdfast.runs (id, job, scheduled_at, attempt, state, created_at)
         FROM generate_series(1, 100) n;`
 	for _, known := range []struct{ name, prepare string }{
 		{"new tables", ""},
+		{"empty tables, analyzed", "SELECT"},
+		{"one job, analyzed", strings.ReplaceAll(history, "100)", "1)")},
+		{"few jobs, analyzed", strings.ReplaceAll(history, "100)", "20)")},
 		{"a small history", history},
 		{"many locks", history + `
 INSERT INTO holdfast.sessions (id, replica, version, ttl, started_at, renewed_at, expires_at, locks)

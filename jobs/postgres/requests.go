@@ -99,9 +99,14 @@ const fewFences = 32
 // fails is an error in the log of PostgreSQL, and the fences of a job that starts rarely are
 // missing each time. If many names are unknown, fencesToAdd returns none: looking for each of them
 // costs more than the rare retry of a transaction that misses one (see sendAgain). If the store has
-// lately missed a fence, more are probably missing, and fencesToAdd returns all unknown names.
-func (s *Store) fencesToAdd(requests []locking.Request) []string {
-	unknown := s.fences.unknown(fenceNames(requests), time.Now())
+// lately missed a fence, more are probably missing, and fencesToAdd returns all unknown names. A
+// retry adds all names.
+func (s *Store) fencesToAdd(requests []locking.Request, retry bool) []string {
+	names := fenceNames(requests)
+	if retry {
+		return names
+	}
+	unknown := s.fences.unknown(names, time.Now())
 	if len(unknown) <= fewFences || s.missedFence.lately() {
 		return unknown
 	}

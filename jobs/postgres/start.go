@@ -242,9 +242,9 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID,
 	fresh, others := splitNew(requests)
 	noteKnown := func() {}
 	start := func(beside bool) error {
-		return s.sendAgain(ctx, func(b *pgx.Batch) {
+		return s.sendAgain(ctx, func(b *pgx.Batch, retry bool) {
 			wanted := slices.Concat(wantedBy(slices.Concat(fresh, others))...)
-			add := s.fencesToAdd(wanted)
+			add := s.fencesToAdd(wanted, retry)
 			if len(add) > 0 || len(others) > 0 { // otherwise lockFences is the first to lock
 				b.Queue(holdSession, session)
 			}

@@ -287,13 +287,17 @@ func (s *Store) pipelineByHash(ctx context.Context, what string, queue func(b *p
 }
 
 // sendAgain is pipelineByHash for statements that lock fences after addFences. If a fence is
-// missing, the transaction had no effect, and sendAgain retries it. The retry adds the fence.
-func (s *Store) sendAgain(ctx context.Context, queue func(b *pgx.Batch)) error {
-	err := s.send(ctx, beginByHash, queue)
+// missing, the transaction had no effect, and sendAgain calls queue again with retry. The retry
+// adds the fence.
+func (s *Store) sendAgain(ctx context.Context, queue func(b *pgx.Batch, retry bool)) error {
+	send := func(retry bool) error {
+		return s.send(ctx, beginByHash, func(b *pgx.Batch) { queue(b, retry) })
+	}
+	err := send(false)
 	for codeOf(err) == fenceGone && ctx.Err() == nil {
 		s.missedFence.note()
 		s.fences.forget()
-		err = s.send(ctx, beginByHash, queue)
+		err = send(true)
 	}
 	return err
 }
