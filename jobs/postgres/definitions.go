@@ -42,13 +42,16 @@ CROSS JOIN LATERAL (
 ORDER BY 1, 2, 3, 4
 ON CONFLICT DO NOTHING`
 
-	// registerJobs adds the definitions that do not exist, updates the descriptions and sources of
-	// the others, and adds the jobs of the session. It returns the version of each definition. All
-	// transactions that add or delete definitions of a job exclude each other. So what the
-	// statement reads in this table remains true, also the places of rows (ctid), and one lookup
-	// for each definition is enough. A session that ends meanwhile is settled after this
-	// statement: its end waits for lockDefinitions, and a sweep settles the rest. No session gets
-	// a removed job, even if its replica does not know of the removal yet.
+	// registerJobs adds the definitions that do not exist, updates the description and the source
+	// of the others if they differ, and adds the jobs of the session. It returns the version of
+	// each definition. All transactions that add, change or delete definitions of a job exclude
+	// each other. So what the statement reads in this table remains true, also the places of rows
+	// (ctid), and one lookup for each definition is enough. The condition on (job, hash) is true
+	// for the row with this job and this hash. With it, the planner prefers the primary key to the
+	// other index, in which it would read all definitions of the job. A session that ends
+	// meanwhile is settled after this statement: its end waits for lockDefinitions, and a sweep
+	// settles the rest. No session gets a removed job, even if its replica does not know of the
+	// removal yet.
 	registerJobs = `
 WITH given AS MATERIALIZED (
     SELECT d.*, o.version IS NULL AS added, o.same, o.place, coalesce(o.version,
@@ -63,7 +66,8 @@ WITH given AS MATERIALIZED (
         SELECT o.version, o.ctid AS place,
             (o.description, o.source) = (d.description, d.source) AS same
         FROM holdfast.definitions o
-        WHERE o.job = d.job COLLATE "C" AND o.hash = d.hash COLLATE "C" OFFSET 0) o ON true
+        WHERE o.job = d.job COLLATE "C" AND o.hash = d.hash COLLATE "C"
+            AND (o.job, o.hash) >= (d.job COLLATE "C", d.hash COLLATE "C") OFFSET 0) o ON true
 ), described AS (
     UPDATE holdfast.definitions o SET description = g.description, source = g.source
     FROM given g

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -143,11 +144,15 @@ func TestHalvesOfTheJobsAreRegisteredConcurrently(t *testing.T) {
 // other definition, and it adds no fence.
 func TestRegistrationWritesOnlyWhatChanged(t *testing.T) {
 	s := newHarness(t)
-	register := func(replica string, definitions ...storage.Definition) {
+	register := func(replica string, definitions ...storage.Definition) (uuid.UUID,
+		map[string]int64) {
 		t.Helper()
-		if _, err := s.a.Register(t.Context(), s.session(s.a, replica), definitions); err != nil {
+		session := s.session(s.a, replica)
+		versions, err := s.a.Register(t.Context(), session, definitions)
+		if err != nil {
 			t.Fatal(err)
 		}
+		return session, versions
 	}
 	of := func(job, hash, description string) storage.Definition {
 		return storage.Definition{Name: job, Hash: hash, Description: description,
@@ -155,29 +160,40 @@ func TestRegistrationWritesOnlyWhatChanged(t *testing.T) {
 	}
 	const row = `SELECT array_agg(format('%s %s %s %s %s', job, hash, version, description, source)
 		ORDER BY job, version) FROM holdfast.definitions`
-	const writtenBy = "SELECT xmin::text FROM holdfast.definitions WHERE job = 'known'"
+	const writtenBy = `SELECT array_agg(xmin::text ORDER BY job) FROM holdfast.definitions
+		WHERE job = 'known' OR (job, version) IN (('changed', 1), ('described', 2))`
 	register("one", of("changed", "h1", "A"), of("described", "h1", "A"), of("known", "h1", "A"),
 		of("moved", "h1", "A"))
 	register("two", of("described", "h2", "B"))
-	before := query[string](s, writtenBy)
+	before := query[[]string](s, writtenBy)
 	moved := of("moved", "h1", "A")
 	moved.Source = storage.FromStore
-	register("three", of("changed", "h2", "A"), of("described", "h1", "C"), of("known", "h1", "A"),
-		moved, of("new", "h1", "A"))
+	session, versions := register("three", of("changed", "h2", "A"), of("described", "h1", "C"),
+		of("known", "h1", "A"), moved, of("new", "h1", "A"))
+	wantVersions := map[string]int64{"changed": 2, "described": 1, "known": 1, "moved": 1, "new": 1}
+	if !maps.Equal(versions, wantVersions) {
+		t.Errorf("registered %v, want %v", versions, wantVersions)
+	}
+	if had := query[map[string]int64](s, "SELECT jsonb_object_agg(job, version) "+
+		"FROM holdfast.session_jobs WHERE session = $1", session); !maps.Equal(had, wantVersions) {
+		t.Errorf("the session has %v, want %v", had, wantVersions)
+	}
 	want := []string{"changed h1 1 A config", "changed h2 2 A config", "described h1 1 C config",
 		"described h2 2 B config", "known h1 1 A config", "moved h1 1 A store", "new h1 1 A config"}
 	if got := query[[]string](s, row); !slices.Equal(got, want) {
 		t.Errorf("definitions %q, want %q", got, want)
 	}
-	if after := query[string](s, writtenBy); after != before {
-		t.Errorf("an unchanged definition was written by transaction %s after %s", after, before)
+	if after := query[[]string](s, writtenBy); !slices.Equal(after, before) {
+		t.Errorf("unchanged definitions were written by the transactions %v after %v", after,
+			before)
 	}
 	if n := query[int](s, "SELECT count(*)::int FROM holdfast.fences"); n != 0 {
 		t.Errorf("%d fences after registrations, want none", n)
 	}
 }
 
-// The insert of a definition relies on it that no other transaction deletes definitions meanwhile.
+// A registration uses versions and places of rows that it has read. So no other transaction may
+// delete definitions at the same time.
 func TestPruningOfDefinitionsWaitsForARegistration(t *testing.T) {
 	s := newHarness(t)
 	session := s.session(s.a, "a")

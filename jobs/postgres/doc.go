@@ -35,8 +35,8 @@
 // this, a start first adds missing fences, but only those that its replica does not know, and only
 // if they are few. A replica knows a fence for at most 25 minutes after a start has found that it
 // is younger than 30 minutes (knownfences.go). If a fence was missing, the replica forgets all
-// fences. For the next seconds, its starts then add missing fences of names that it does not know,
-// however many these are.
+// fences, and the repeated start looks for all of its fences. For the next 10 s, the starts of the
+// replica look for all fences that it does not know, even if these are many.
 //
 // # Starts
 //

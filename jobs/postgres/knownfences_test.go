@@ -112,6 +112,15 @@ func TestStartLooksOnlyForUnknownFences(t *testing.T) {
 // A start that knew the missing fence may make it known again before the retry.
 func TestRetryAddsKnownFencesToo(t *testing.T) {
 	s := newHarness(t)
+	var retries []bool
+	if err := s.a.sendAgain(t.Context(), func(b *pgx.Batch, retry bool) {
+		if retries = append(retries, retry); !retry && len(retries) < 3 {
+			b.Queue("SELECT 2147483648::int") // fails like the lock of a missing fence
+		}
+	}); err != nil || !slices.Equal(retries, []bool{false, true}) {
+		t.Errorf("the tries of a batch were retries: %v (%v)", retries, err)
+	}
+	s.a.missedFence.until.Store(0)
 	requests := request(t, "job", "orders").Requests
 	s.a.fences.note(fenceNames(requests), time.Now())
 	if add := s.a.fencesToAdd(requests, false); len(add) > 0 {

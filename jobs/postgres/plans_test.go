@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -131,6 +132,29 @@ INSERT INTO holdfast.fences SELECT 'path:' || n FROM generate_series(1, 30000) n
 				t.Run(statement.name, func(t *testing.T) {
 					checkPlan(t, s.plan(statement.settings, statement.sql), leading)
 				})
+			}
+		})
+	}
+}
+
+// Each job has few definitions at first, so the planner sees no difference between the indexes, or
+// between a join and the fetch of single rows.
+func TestRegistrationLooksUpEachDefinitionOnce(t *testing.T) {
+	for _, n := range []int{0, 1, 20, 1000} {
+		t.Run(fmt.Sprintf("%d definitions at the last analysis", n), func(t *testing.T) {
+			s := newHarness(t)
+			s.exec(fmt.Sprintf(`INSERT INTO holdfast.definitions
+				SELECT 'job ' || n, 'h', 1, '', '', '', '[]', false, ''
+				FROM generate_series(1, %d) n`, n))
+			s.exec("VACUUM ANALYZE")
+			plan := s.plan(beginPipeline, registerJobs)
+			for _, part := range []string{
+				`using definitions_pkey on definitions o .*\n *Index Cond: .*\(hash = `,
+				`Tid Scan on definitions o_?\d* .*\n *TID Cond: \(ctid = g.place\)`,
+			} {
+				if !regexp.MustCompile(part).MatchString(plan) {
+					t.Errorf("no match of %s in\n%s", part, plan)
+				}
 			}
 		})
 	}
