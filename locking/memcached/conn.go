@@ -211,13 +211,14 @@ func (c *conn) readReply() error {
 	if !done {
 		return c.readValue(r, size)
 	}
+	if r.kind == replyRefused && !isOrderly(r.err) {
+		err = r.err
+		c.fail(err) // before its caller can send the next request
+	}
 	if oldest.got++; oldest.complete() {
 		c.finish(oldest)
 	}
-	if r.kind == replyRefused && !isOrderly(r.err) {
-		return r.err
-	}
-	return nil
+	return err
 }
 
 func lineError(err error) error {

@@ -1,0 +1,49 @@
+package memcached
+
+import (
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// After some error texts a connection cannot be used any more. Its caller knows the text only when
+// the connection has ended: a write that it sent next would have an unclear outcome.
+func TestConnectionEndsBeforeItsCallerKnows(t *testing.T) {
+	for range 200 {
+		client, server := net.Pipe()
+		var goroutines sync.WaitGroup
+		goroutines.Go(func() {
+			defer server.Close()
+			request := make([]byte, len("version\r\n"))
+			if _, err := server.Read(request); err != nil {
+				t.Errorf("request: %v", err)
+			}
+			if _, err := server.Write([]byte(unauthenticated + "\r\n")); err != nil {
+				t.Errorf("reply: %v", err)
+			}
+		})
+		c := start(client, 1, time.Minute, &goroutines)
+		request := newCall(1, perItem)
+		request.version()
+		if err := c.queue(request); err != nil {
+			t.Fatal(err)
+		}
+		c.write()
+		for !isClosed(request.done) { // without a pause, to look at once
+		}
+		if c.ended() == nil {
+			t.Fatal("the connection has not ended")
+		}
+		goroutines.Wait()
+	}
+}
+
+func isClosed(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}
