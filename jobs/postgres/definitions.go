@@ -44,14 +44,19 @@ ON CONFLICT DO NOTHING`
 
 	// registerJobs adds the definitions that do not exist, updates the description and the source
 	// of the others if they differ, and adds the jobs of the session. It returns the version of
-	// each definition. All transactions that add, change or delete definitions of a job exclude
-	// each other. So what the statement reads in this table remains true, also the places of rows
-	// (ctid), and one lookup for each definition is enough. The condition on (job, hash) is true
-	// for the row with this job and this hash. With it, the planner prefers the primary key to the
-	// other index, in which it would read all definitions of the job. A session that ends
-	// meanwhile is settled after this statement: its end waits for lockDefinitions, and a sweep
-	// settles the rest. No session gets a removed job, even if its replica does not know of the
-	// removal yet.
+	// each definition.
+	//
+	// All transactions that add, change or delete definitions of a job exclude each other. So
+	// versions and places (ctid) of rows, once read, remain valid until the end of the
+	// transaction.
+	//
+	// The condition on (job, hash) is true for each row that the two equations select. It makes
+	// the planner use the primary key. With the index of versions, the statement would read all
+	// definitions of the job.
+	//
+	// A session that ends meanwhile is settled after this statement: its end waits for
+	// lockDefinitions, and a sweep settles the rest. No session gets a removed job, even if its
+	// replica does not know of the removal yet.
 	registerJobs = `
 WITH given AS MATERIALIZED (
     SELECT d.*, o.version IS NULL AS added, o.same, o.place, coalesce(o.version,
@@ -70,8 +75,7 @@ WITH given AS MATERIALIZED (
             AND (o.job, o.hash) >= (d.job COLLATE "C", d.hash COLLATE "C") OFFSET 0) o ON true
 ), described AS (
     UPDATE holdfast.definitions o SET description = g.description, source = g.source
-    FROM given g
-    WHERE NOT g.same AND o.ctid = g.place
+    FROM given g WHERE NOT g.same AND o.ctid = g.place
 ), new AS (
     INSERT INTO holdfast.definitions (job, hash, version, schedule, zone, handler, resources,
         recover, description, job_group, priority, source, fingerprint, after, may_overlap)
@@ -152,9 +156,8 @@ WITH resolved AS (
 	hasJobs = `((SELECT c.session FROM holdfast.session_jobs c WHERE c.session >= s.id
 		ORDER BY c.session, c.job LIMIT 1) = s.id) IS TRUE`
 
-	// The condition on (session, job) is true for all jobs of the session. With it, the planner
-	// prefers the primary key to the other index, even if the table had one row when it was last
-	// analyzed.
+	// The condition on (session, job) is true for all jobs of the session. It makes the planner use
+	// the primary key even if the table had only one row when it was last analyzed.
 	settleSession = `
 WITH gone AS (
     DELETE FROM holdfast.session_jobs WHERE session = $2 AND (session, job) >= ($2, '')

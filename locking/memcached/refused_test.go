@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// After some error texts a connection cannot be used any more. Its caller knows the text only when
-// the connection has ended: a write that it sent next would have an unclear outcome.
+// After some error texts, a connection cannot be used any more. It must end before the caller gets
+// the reply. Otherwise the caller could send its next write on it, with an unclear outcome.
 func TestConnectionEndsBeforeItsCallerKnows(t *testing.T) {
 	for range 200 {
 		client, server := net.Pipe()
