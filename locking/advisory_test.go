@@ -36,9 +36,9 @@ func TestEveryNameHasAKeyOfItsOwn(t *testing.T) {
 
 func TestValuesRoundTripAndStaySmall(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		resource := Resource{KindPath,
+		resource := resourceOf(KindPath,
 			strings.Repeat(rapid.SampledFrom([]string{`"`, "ü", "<", "\u2028"}).Draw(t, "letter"),
-				rapid.IntRange(1, 341).Draw(t, "length"))}
+				rapid.IntRange(1, 341).Draw(t, "length")))
 		c := content{Nonce: "n-1", Resource: resource.Key(), Holder: Holder{
 			Owner: Owner{Replica: rapid.String().Draw(t, "replica"),
 				Job: strings.Repeat(rapid.String().Draw(t, "job"), 50), Run: "r"},

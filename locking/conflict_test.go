@@ -32,10 +32,10 @@ func requestOn(resource Resource) *rapid.Generator[Request] {
 func TestConflictMatchesTheGuarantee(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := anyRequest().Draw(t, "a"), anyRequest().Draw(t, "b")
-		one, other := strings.Split(a.Resource.path, "/"), strings.Split(b.Resource.path, "/")
+		one, other := strings.Split(a.Resource.Path(), "/"), strings.Split(b.Resource.Path(), "/")
 		common := min(len(one), len(other))
-		covers := a.Resource == b.Resource || a.Resource.kind == b.Resource.kind &&
-			a.Resource.kind.HasHierarchy() && slices.Equal(one[:common], other[:common])
+		covers := a.Resource == b.Resource || a.Resource.Kind() == b.Resource.Kind() &&
+			a.Resource.Kind().HasHierarchy() && slices.Equal(one[:common], other[:common])
 		readers := a.Mode == Shared && b.Mode == Shared
 		inSlots := a.Mode == Slotted && b.Mode == Slotted && len(one) == len(other)
 		if want := covers && !readers && !inSlots; Conflict(a, b) != want {
@@ -68,14 +68,14 @@ func TestAncestorsAndDescendantsConflict(t *testing.T) {
 // TestSiblingsNeverConflict draws two names with a common ancestor, and descendants of each.
 func TestSiblingsNeverConflict(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		kind := anyResource().Draw(t, "kind").kind
+		kind := anyResource().Draw(t, "kind").Kind()
 		beneath := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b"}), 0, 3)
 		common := beneath.Draw(t, "common")
 		parted := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "ab", "a b", "b", "A"}), 2,
 			2, rapid.ID[string]).Draw(t, "parted")
 		named := func(i int) Request {
 			path := slices.Concat(common, parted[i:i+1], beneath.Draw(t, "beneath"))
-			return requestOn(Resource{kind, strings.Join(path, "/")}).Draw(t, "request")
+			return requestOn(resourceOf(kind, strings.Join(path, "/"))).Draw(t, "request")
 		}
 		if a, b := named(0), named(1); Conflict(a, b) {
 			t.Fatalf("%v conflicts with %v", a, b)
@@ -116,10 +116,11 @@ func TestKindsNeverConflict(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := anyRequest().Draw(t, "a"), anyRequest().Draw(t, "b")
 		kinds := rapid.Permutation([]Kind{KindTable, KindPath, KindSlot, KindJob}).Draw(t, "kinds")
-		a.Resource.kind, b.Resource.kind = kinds[0], kinds[1]
+		names := []string{a.Resource.Path(), b.Resource.Path()}
 		if rapid.Bool().Draw(t, "one name") {
-			b.Resource.path = a.Resource.path
+			names[1] = names[0]
 		}
+		a.Resource, b.Resource = resourceOf(kinds[0], names[0]), resourceOf(kinds[1], names[1])
 		if a.Resource.Related(b.Resource) || Conflict(a, b) {
 			t.Fatalf("%v and %v meet", a, b)
 		}
@@ -149,7 +150,8 @@ func TestParsedTextRoundTrip(t *testing.T) {
 // TestNormalizeRefusesTwoModes requests a resource in two modes.
 func TestNormalizeRefusesTwoModes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		few := rapid.SampledFrom([]Resource{{KindPath, "a"}, {KindPath, "a/b"}, {KindTable, "a"}})
+		few := rapid.SampledFrom([]Resource{resourceOf(KindPath, "a"), resourceOf(KindPath, "a/b"),
+			resourceOf(KindTable, "a")})
 		requests := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Request {
 			return requestOn(few.Draw(t, "resource")).Draw(t, "request")
 		}), 0, 4).Draw(t, "requests")

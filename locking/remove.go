@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	removeTimeout = 3 * time.Second // for all advisory locks of a lock together
+	removeTimeout = 3 * time.Second // for the further tries with all advisory locks of a lock
 	sweepTimeout  = 3 * time.Second // for each search for strays
 )
 
@@ -23,35 +23,43 @@ func (l *Locker) removeAll(ctx context.Context, advisory []advisoryLock) error {
 	if len(advisory) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
-	defer cancel()
-	policy := retry.Policy{Attempts: 3, Delay: 50 * time.Millisecond, Jitter: 0.5}
-	reversed := slices.Clone(advisory)
-	slices.Reverse(reversed)
-	var errs []error
-	for i, err := range l.deleteAll(ctx, reversed) {
-		e := reversed[i]
-		if failed(err) && policy.Attempts > 0 {
-			err = l.removeAgain(ctx, e, err, policy)
-			if failed(err) {
-				policy = retry.Policy{} // the others do not wait for the same backend again
-			}
-		}
-		err = l.asRemoved(ctx, e, err)
-		l.giveUp(e, err != nil && asLost(err) == nil)
-		if err != nil {
-			errs = append(errs, err)
-		}
+	ctx = context.WithoutCancel(ctx)
+	errs := l.deleteAll(ctx, advisory)
+	if slices.ContainsFunc(errs, failed) {
+		l.removeFailed(ctx, advisory, errs)
+	}
+	for i, e := range advisory {
+		errs[i] = l.asRemoved(ctx, e, errs[i])
+		l.giveUp(e, errs[i] != nil && asLost(errs[i]) == nil)
 	}
 	return errors.Join(errs...)
 }
 
+// deleteAll tries once to remove the advisory locks, in reverse order. It returns an error or nil
+// for each.
 func (l *Locker) deleteAll(ctx context.Context, advisory []advisoryLock) []error {
 	items := make([]Item, 0, len(advisory))
-	for _, e := range advisory {
+	for _, e := range slices.Backward(advisory) {
 		items = append(items, Item{Key: e.key, Value: e.value, Version: e.version})
 	}
-	return l.backend.DeleteAll(ctx, items)
+	errs := l.backend.DeleteAll(ctx, items)
+	slices.Reverse(errs)
+	return errs
+}
+
+// removeFailed tries again to remove the advisory locks whose removal failed, and updates errs.
+func (l *Locker) removeFailed(ctx context.Context, advisory []advisoryLock, errs []error) {
+	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
+	defer cancel()
+	policy := retry.Policy{Attempts: 3, Delay: 50 * time.Millisecond, Jitter: 0.5}
+	for i, e := range slices.Backward(advisory) {
+		if !failed(errs[i]) {
+			continue
+		}
+		if errs[i] = l.removeAgain(ctx, e, errs[i], policy); failed(errs[i]) {
+			return // the others do not wait for the same backend again
+		}
+	}
 }
 
 // failed reports whether the advisory lock may still exist.

@@ -1,7 +1,6 @@
 package locking
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -42,8 +41,8 @@ const (
 // Resource is a kind and a "/"-separated path. Resources are comparable. The zero Resource is
 // invalid.
 type Resource struct {
-	kind Kind
-	path string
+	key  string // the kind, a colon and the path
+	kind int    // the length of the kind in it
 }
 
 // Path returns the resource of a "/"-separated name such as "shared/marketing". It drops leading
@@ -115,63 +114,71 @@ func newResource(kind Kind, path string) (Resource, error) {
 				ErrBadName, kind, path, ".", "..")
 		}
 	}
-	return Resource{kind: kind, path: path}, nil
+	return resourceOf(kind, path), nil
+}
+
+// resourceOf is newResource for a path that is known to be valid.
+func resourceOf(kind Kind, path string) Resource {
+	return Resource{key: string(kind) + ":" + path, kind: len(kind)}
 }
 
 // Kind returns the resource's kind.
-func (r Resource) Kind() Kind { return r.kind }
+func (r Resource) Kind() Kind { return Kind(r.key[:r.kind]) }
 
 // Path returns the name without its kind, such as "public/orders".
-func (r Resource) Path() string { return r.path }
+func (r Resource) Path() string { return strings.TrimPrefix(r.key[r.kind:], ":") }
 
 // IsZero reports whether r is the zero Resource.
-func (r Resource) IsZero() bool { return r.path == "" }
+func (r Resource) IsZero() bool { return r.key == "" }
 
-// Key returns the form used in stores and keys, such as "table:public/orders".
-func (r Resource) Key() string { return string(r.kind) + ":" + r.path }
-
-// compare orders resources as their keys, without the keys themselves: no kind begins with another
-// one.
-func (r Resource) compare(other Resource) int {
-	return cmp.Or(cmp.Compare(r.kind, other.kind), cmp.Compare(r.path, other.path))
-}
+// Key returns the form used in stores and keys, such as "table:public/orders". It allocates
+// nothing.
+func (r Resource) Key() string { return r.key }
 
 // String returns the form for people: the path of a table, the key of any other resource. If the
 // path of a table looks like a key, String returns its key.
 func (r Resource) String() string {
-	if r.kind != KindTable {
-		return r.Key()
+	path := r.Path()
+	if r.Kind() != KindTable {
+		return r.key
 	}
-	if !strings.Contains(r.path, ":") {
-		return r.path
+	if !strings.Contains(path, ":") {
+		return path
 	}
-	if _, err := ParseKey(r.path); err == nil {
-		return r.Key()
+	if _, err := ParseKey(path); err == nil {
+		return r.key
 	}
-	return r.path
+	return path
+}
+
+// Parent returns the resource directly above r, and whether there is one. The parent of a/b/c is
+// a/b.
+func (r Resource) Parent() (Resource, bool) {
+	end := strings.LastIndexByte(r.key, '/')
+	if end < 0 || !r.Kind().HasHierarchy() {
+		return Resource{}, false
+	}
+	return Resource{key: r.key[:end], kind: r.kind}, true
 }
 
 // Ancestors returns the resources above r, the topmost first. For a/b/c it returns a and a/b.
 func (r Resource) Ancestors() []Resource {
-	if !r.kind.HasHierarchy() {
-		return nil
-	}
 	var above []Resource
-	for i, c := range r.path {
-		if c == '/' {
-			above = append(above, Resource{kind: r.kind, path: r.path[:i]})
-		}
+	for parent, ok := r.Parent(); ok; parent, ok = parent.Parent() {
+		above = append(above, parent)
 	}
+	slices.Reverse(above)
 	return above
 }
 
 // Related reports whether the two resources are the same, or one lies beneath the other.
 func (r Resource) Related(other Resource) bool {
-	if r.kind != other.kind || !r.kind.HasHierarchy() {
-		return r == other
-	}
-	return r.path == other.path || strings.HasPrefix(r.path, other.path+"/") ||
-		strings.HasPrefix(other.path, r.path+"/")
+	return r == other || r.isBeneath(other) || other.isBeneath(r)
+}
+
+func (r Resource) isBeneath(other Resource) bool {
+	rest, cut := strings.CutPrefix(r.key, other.key)
+	return cut && strings.HasPrefix(rest, "/") && r.kind == other.kind && r.Kind().HasHierarchy()
 }
 
 // Mode is how a request locks its resource.
@@ -213,7 +220,9 @@ func Normalize(requests []Request) ([]Request, error) {
 			MaxRequests, len(requests))}
 	}
 	sorted := slices.Clone(requests)
-	slices.SortFunc(sorted, func(a, b Request) int { return a.Resource.compare(b.Resource) })
+	slices.SortFunc(sorted, func(a, b Request) int {
+		return strings.Compare(a.Resource.key, b.Resource.key)
+	})
 	for i, r := range sorted {
 		if err := r.check(); err != nil {
 			return nil, err

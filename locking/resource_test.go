@@ -66,13 +66,30 @@ func TestParseKeyRefuses(t *testing.T) {
 }
 
 func TestAncestors(t *testing.T) {
-	r := Resource{KindTable, "a/b/c"}
-	want := []Resource{{KindTable, "a"}, {KindTable, "a/b"}}
+	r := resourceOf(KindTable, "a/b/c")
+	want := []Resource{resourceOf(KindTable, "a"), resourceOf(KindTable, "a/b")}
 	if got := r.Ancestors(); !slices.Equal(got, want) {
 		t.Errorf("got %v", got)
 	}
-	if got := (Resource{KindTable, "a"}).Ancestors(); len(got) != 0 {
+	if got := resourceOf(KindTable, "a").Ancestors(); len(got) != 0 {
 		t.Errorf("got %v", got)
+	}
+}
+
+func TestParent(t *testing.T) {
+	for key, want := range map[string]string{"table:a/b/c": "table:a/b", "table:a/b": "table:a",
+		"table:a": "", "slot:a/b": "slot:a", "job:a/b": "", "group:a": "", "memo:a/b": ""} {
+		r, err := ParseKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parent, ok := r.Parent()
+		if parent.Key() != want || ok != (want != "") || ok && parent.Kind() != r.Kind() {
+			t.Errorf("the parent of %s is %q, %v, want %q", key, parent.Key(), ok, want)
+		}
+	}
+	if parent, ok := (Resource{}).Parent(); ok {
+		t.Errorf("the zero Resource has the parent %v", parent)
 	}
 }
 
@@ -170,7 +187,7 @@ func anyResource() *rapid.Generator[Resource] {
 		segments := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "ab", "a:b", " ", "ü"}), 1,
 			4).Draw(t, "segments")
 		kind := rapid.SampledFrom([]Kind{KindTable, KindPath, KindSlot, KindJob}).Draw(t, "kind")
-		return Resource{kind, strings.Join(segments, "/")}
+		return resourceOf(kind, strings.Join(segments, "/"))
 	})
 }
 
@@ -184,7 +201,7 @@ func TestResourcesRoundTrip(t *testing.T) {
 			t.Fatalf("%q gave %v, %v", r.String(), got, err)
 		}
 	})
-	odd := Resource{KindTable, "path:a/b"}
+	odd := resourceOf(KindTable, "path:a/b")
 	if got, err := ParseDisplay(odd.String()); err != nil || got != odd {
 		t.Errorf("%q gave %v, %v", odd.String(), got, err)
 	}
@@ -203,7 +220,7 @@ func TestRelatedMeansSameOrDescendant(t *testing.T) {
 		if a.Related(b) != want {
 			t.Fatalf("%v and %v: %v, want %v", a, b, a.Related(b), want)
 		}
-		sibling := Resource{a.kind, a.path + "x"}
+		sibling := resourceOf(a.Kind(), a.Path()+"x")
 		if a.Related(sibling) {
 			t.Fatalf("%v and its sibling %v", a, sibling)
 		}

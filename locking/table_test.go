@@ -77,7 +77,7 @@ func TestSpellingsOfATableAreOneLock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		schema := rapid.StringMatching(`[a-z_][a-z0-9_]{0,10}`).Draw(t, "schema")
 		table := rapid.StringMatching(`[a-z_][a-z0-9_]{0,10}`).Draw(t, "table")
-		want := Resource{KindTable, schema + "/" + table}
+		want := resourceOf(KindTable, schema+"/"+table)
 		for _, spelling := range []string{
 			table, strings.ToUpper(table), quote(table),
 			schema + "." + table, strings.ToUpper(schema) + "." + table,
