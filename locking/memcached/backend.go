@@ -77,6 +77,7 @@ type Backend struct {
 	timeout time.Duration
 	links   []*link       // of the servers, in their order
 	ids     atomic.Uint64 // the last id of a connection
+	texts   sync.Pool     // *[]byte, for the texts of calls
 
 	lifetime   context.Context // ends with Close
 	end        context.CancelFunc

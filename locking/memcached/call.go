@@ -13,7 +13,8 @@ import (
 // call is the commands of one caller that are sent together, with their replies. Until done is
 // closed, its connection writes replies, got and err.
 type call struct {
-	text    []byte
+	text    []byte  // nil after its connection has copied it
+	room    *[]byte // the text's, from the pool of its Backend
 	replies []reply // one for each command, in order
 	got     int     // replies that are complete
 	err     error   // why the others are missing
@@ -27,6 +28,7 @@ type call struct {
 type reply struct {
 	kind  kind
 	keys  []string // of a command gets: the keys it asks for
+	want  [][]byte // of a command gets: the values that are expected, in the order of keys, or nil
 	next  int      // the key after that of the last item
 	items []item   // of a command gets
 	err   error    // with replyRefused
@@ -56,11 +58,28 @@ const (
 // maxKeys limits the keys of one command gets.
 const maxKeys = 200
 
-// newCall returns a call for this number of commands, with about that many bytes.
-func newCall(commands, bytes int) *call {
-	return &call{done: make(chan struct{}), text: make([]byte, 0, bytes),
+// newCall returns a call for this number of commands.
+func (b *Backend) newCall(commands int) *call {
+	room, pooled := b.texts.Get().(*[]byte)
+	if !pooled {
+		room = new([]byte)
+	}
+	return &call{done: make(chan struct{}), text: (*room)[:0], room: room,
 		replies: make([]reply, 0, commands)}
 }
+
+// moveText appends the text to the buffer. Its room is free for other calls then.
+func (b *Backend) moveText(buffer []byte, request *call) []byte {
+	buffer = append(buffer, request.text...)
+	if *request.room = request.text; cap(request.text) <= maxPooled {
+		b.texts.Put(request.room)
+	}
+	request.text, request.room = nil, nil
+	return buffer
+}
+
+// maxPooled is the size of the largest text whose room is kept.
+const maxPooled = 4 << 10
 
 // add adds a command that stores a new item.
 func (c *call) add(key string, value []byte, ttl time.Duration) {
@@ -92,14 +111,15 @@ func (c *call) data(value []byte) {
 	c.replies = append(c.replies, reply{})
 }
 
-// gets adds a command that reads items with their versions. There is at least one key.
-func (c *call) gets(keys ...string) {
+// gets adds a command that reads items with their versions. There is at least one key. A value that
+// is the wanted one of its key is not copied; want may be nil.
+func (c *call) gets(keys []string, want [][]byte) {
 	c.text = append(c.text, "gets"...)
 	for _, key := range keys {
 		c.text = append(append(c.text, ' '), key...)
 	}
 	c.text = append(c.text, "\r\n"...)
-	c.replies = append(c.replies, reply{keys: keys})
+	c.replies = append(c.replies, reply{keys: keys, want: want})
 }
 
 // version adds a command that every server answers.
@@ -183,6 +203,14 @@ func (r *reply) header(line []byte) (size int, err error) {
 	r.items = append(r.items, item{key: r.keys[r.next], version: uint64(version)})
 	r.next++
 	return size, nil
+}
+
+// wanted returns the value that is expected for the last item, or nil.
+func (r *reply) wanted() []byte {
+	if r.want == nil {
+		return nil
+	}
+	return r.want[r.next-1]
 }
 
 func isErrorText(line []byte) bool {

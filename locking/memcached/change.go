@@ -78,7 +78,7 @@ func (l *link) swapAll(ctx context.Context, changes []*change) {
 		}
 		return
 	}
-	request := newCall(len(changes), perItem*len(changes))
+	request := l.owner.newCall(len(changes))
 	var sent []*change
 	for _, c := range changes {
 		if !c.ended && c.version.Connection == conn.id {

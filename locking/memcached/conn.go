@@ -2,6 +2,7 @@ package memcached
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,10 +22,9 @@ import (
 // timeout, because all calls behind it wait too.
 type conn struct {
 	net.Conn
-	id         uint64 // differs in all connections of a Backend
-	timeout    time.Duration
-	goroutines *sync.WaitGroup // of the Backend
-	reader     *bufio.Reader
+	id     uint64 // differs in all connections of a Backend
+	owner  *Backend
+	reader *bufio.Reader
 
 	mu      sync.Mutex
 	queued  []*call // not sent
@@ -38,11 +38,11 @@ type conn struct {
 const readBuffer = 16 << 10
 
 // start returns a connection on raw whose reader runs.
-func start(raw net.Conn, id uint64, timeout time.Duration, goroutines *sync.WaitGroup) *conn {
+func (b *Backend) start(raw net.Conn) *conn {
 	patient := patientConn{raw}
-	c := &conn{Conn: patient, id: id, timeout: timeout, goroutines: goroutines,
+	c := &conn{Conn: patient, id: b.ids.Add(1), owner: b,
 		reader: bufio.NewReaderSize(patient, readBuffer)}
-	goroutines.Go(c.read)
+	b.goroutines.Go(c.read)
 	return c
 }
 
@@ -115,7 +115,7 @@ func (c *conn) write() {
 	defer c.mu.Unlock()
 	// The reader is counted until err is set, so this does not race with the wait for all.
 	if c.writing = len(c.queued) > 0 && c.err == nil; c.writing {
-		c.goroutines.Go(c.writeAll)
+		c.owner.goroutines.Go(c.writeAll)
 	}
 }
 
@@ -136,7 +136,7 @@ func (c *conn) send() {
 	if !c.board(now) {
 		return
 	}
-	err := c.SetWriteDeadline(now.Add(c.timeout))
+	err := c.SetWriteDeadline(now.Add(c.owner.timeout))
 	if err == nil {
 		_, err = c.Conn.Write(c.buffer)
 	}
@@ -159,7 +159,7 @@ func (c *conn) board(now time.Time) bool {
 	c.buffer = c.buffer[:0]
 	for _, request := range c.queued {
 		request.sent = now
-		c.buffer = append(c.buffer, request.text...)
+		c.buffer = c.owner.moveText(c.buffer, request)
 	}
 	if len(c.flying) == 0 {
 		c.limit(now)
@@ -175,7 +175,7 @@ const maxBuffer = 256 << 10
 
 // limit sets the deadline of the next reply to a request that was sent then. The caller has locked
 // mu. If the deadline cannot be set, the connection is closed, and read fails.
-func (c *conn) limit(sent time.Time) { _ = c.SetReadDeadline(sent.Add(c.timeout)) }
+func (c *conn) limit(sent time.Time) { _ = c.SetReadDeadline(sent.Add(c.owner.timeout)) }
 
 // read reads replies until the connection ends.
 func (c *conn) read() {
@@ -234,6 +234,18 @@ func lineError(err error) error {
 
 // readValue reads the value of the last item of the reply.
 func (c *conn) readValue(r *reply, size int) error {
+	it := &r.items[len(r.items)-1]
+	if want := r.wanted(); len(want) == size && size+len("\r\n") <= readBuffer {
+		data, err := c.reader.Peek(size + len("\r\n"))
+		if err != nil {
+			return lineError(err)
+		}
+		if value, ok := bytes.CutSuffix(data, []byte("\r\n")); ok && bytes.Equal(value, want) {
+			it.value = want
+			_, err := c.reader.Discard(len(data))
+			return err
+		}
+	}
 	data := make([]byte, size+len("\r\n"))
 	if _, err := io.ReadFull(c.reader, data); err != nil {
 		return lineError(err)
@@ -241,7 +253,7 @@ func (c *conn) readValue(r *reply, size int) error {
 	if string(data[size:]) != "\r\n" {
 		return &ReplyError{Command: "a request", Found: "a value that is longer than announced"}
 	}
-	r.items[len(r.items)-1].value = data[:size:size]
+	it.value = data[:size:size]
 	return nil
 }
 

@@ -75,7 +75,7 @@ func (l *link) open(o *opening) {
 	if err != nil {
 		o.err = unavailable(err)
 	} else {
-		o.conn = start(raw, l.owner.ids.Add(1), l.owner.timeout, &l.owner.goroutines)
+		o.conn = l.owner.start(raw)
 		l.conn = o.conn
 	}
 	l.opening = nil
@@ -85,7 +85,7 @@ func (l *link) open(o *opening) {
 // ping returns nil if the server replies. If the connection breaks it asks again, once.
 func (l *link) ping(ctx context.Context) error {
 	for again := true; ; again = false {
-		request := newCall(1, perItem)
+		request := l.owner.newCall(1)
 		request.version()
 		_, err := l.do(ctx, request)
 		if again && isBroken(err) {

@@ -14,9 +14,6 @@ import (
 // remove is the lifetime that removes an item: memcached treats it as expired.
 const remove = -1
 
-// perItem is the size of a usual command without its value. A longer one needs another allocation.
-const perItem = 80
-
 // Server implements locking.Backend. It returns the configured address.
 func (b *Backend) Server(key string) string { return string(b.link(key).server) }
 
@@ -25,7 +22,7 @@ func (b *Backend) Add(ctx context.Context, key string, value []byte, ttl time.Du
 	if err := errors.Join(locking.CheckKey(key), locking.CheckValue(value)); err != nil {
 		return err
 	}
-	request := newCall(1, perItem+len(value))
+	request := b.newCall(1)
 	request.add(key, value, ttl)
 	_, err := b.link(key).do(ctx, request)
 	return changed(request.reply(0), err)
@@ -41,20 +38,17 @@ func (b *Backend) AddAll(ctx context.Context, items []locking.Item,
 	b.eachServer(len(items), func(i int) string { return items[i].Key }, check,
 		func(i int, err error) { results[i].Err = err },
 		func(l *link, mine []int) {
-			size := 0
-			keys := make([]string, len(mine))
+			request := b.newCall(len(mine) + 1 + len(mine)/maxKeys)
+			keys, values := make([]string, len(mine)), make([][]byte, len(mine))
 			for n, i := range mine {
-				size += 2*perItem + len(items[i].Value)
-				keys[n] = items[i].Key
-			}
-			request := newCall(len(mine)+1+len(mine)/maxKeys, size)
-			for _, i := range mine {
-				request.add(items[i].Key, items[i].Value, ttl)
+				keys[n], values[n] = items[i].Key, items[i].Value
+				request.add(keys[n], values[n], ttl)
 			}
 			// memcached sends its pending replies after each command that reads. So one command
 			// reads all values, after all adds.
-			for some := range slices.Chunk(keys, maxKeys) {
-				request.gets(some...)
+			for from := 0; from < len(keys); from += maxKeys {
+				to := min(from+maxKeys, len(keys))
+				request.gets(keys[from:to], values[from:to])
 			}
 			c, err := l.do(ctx, request)
 			found := request.values(len(mine), keys)
@@ -117,9 +111,9 @@ type foundItem struct {
 // read reads the items of the keys that exist. If the connection breaks it reads again, once.
 func (l *link) read(ctx context.Context, keys []string) ([]foundItem, error) {
 	for again := true; ; again = false {
-		request := newCall(1, perItem*len(keys))
+		request := l.owner.newCall(1)
 		for some := range slices.Chunk(keys, maxKeys) {
-			request.gets(some...)
+			request.gets(some, nil)
 		}
 		c, err := l.do(ctx, request)
 		switch {

@@ -3,7 +3,6 @@ package memcached
 import (
 	"bufio"
 	"net"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,9 +23,9 @@ func TestReplyAfterTheDeadlineCounts(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client, server := net.Pipe()
 				defer server.Close()
-				var goroutines sync.WaitGroup
-				c := start(client, 1, timeout, &goroutines)
-				goroutines.Go(func() {
+				b := &Backend{timeout: timeout}
+				c := b.start(client)
+				b.goroutines.Go(func() {
 					line, err := bufio.NewReader(server).ReadString('\n')
 					if err != nil || line != "version\r\n" {
 						t.Errorf("got %q (%v), want a request", line, err)
@@ -34,13 +33,13 @@ func TestReplyAfterTheDeadlineCounts(t *testing.T) {
 					time.Sleep(test.late)
 					_, _ = server.Write([]byte("VERSION 1\r\n")) // the client may have closed it
 				})
-				request := newCall(1, perItem)
+				request := b.newCall(1)
 				request.version()
 				if err := c.do(t.Context(), request); (err == nil) != test.ok {
 					t.Errorf("got %v, want a reply: %t", err, test.ok)
 				}
 				c.fail(errClosed)
-				goroutines.Wait()
+				b.goroutines.Wait()
 			})
 		})
 	}

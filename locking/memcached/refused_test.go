@@ -2,7 +2,6 @@ package memcached
 
 import (
 	"net"
-	"sync"
 	"testing"
 	"time"
 )
@@ -12,8 +11,8 @@ import (
 func TestConnectionEndsBeforeItsCallerKnows(t *testing.T) {
 	for range 200 {
 		client, server := net.Pipe()
-		var goroutines sync.WaitGroup
-		goroutines.Go(func() {
+		b := &Backend{timeout: time.Minute}
+		b.goroutines.Go(func() {
 			defer server.Close()
 			request := make([]byte, len("version\r\n"))
 			if _, err := server.Read(request); err != nil {
@@ -23,8 +22,8 @@ func TestConnectionEndsBeforeItsCallerKnows(t *testing.T) {
 				t.Errorf("reply: %v", err)
 			}
 		})
-		c := start(client, 1, time.Minute, &goroutines)
-		request := newCall(1, perItem)
+		c := b.start(client)
+		request := b.newCall(1)
 		request.version()
 		if err := c.queue(request); err != nil {
 			t.Fatal(err)
@@ -35,7 +34,7 @@ func TestConnectionEndsBeforeItsCallerKnows(t *testing.T) {
 		if c.ended() == nil {
 			t.Fatal("the connection has not ended")
 		}
-		goroutines.Wait()
+		b.goroutines.Wait()
 	}
 }
 
