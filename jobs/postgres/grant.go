@@ -160,14 +160,15 @@ func (g grants) decide(ctx context.Context, session uuid.UUID, requests []lockin
 	}
 	err := wrapLocks("grant", g.store.sendAgain(ctx, func(b *pgx.Batch, retry bool) {
 		wanted, ids := grantsWanted(requests)
+		names := allNames(wanted...)
 		b.Queue(holdLiving, session, g.store.lockTimeout)
 		b.Queue(refuse, append([]any{session},
 			grantColumns(requests, owners, allIndexes(requests))...)...).Query(byLock.readBlockers)
-		if add := g.store.fencesToAdd(slices.Concat(wanted...), retry); len(add) > 0 {
+		if add := g.store.fencesToAdd(names, retry); len(add) > 0 {
 			b.Queue(addFences, add)
 		}
 		b.Queue(lockWaits, ids)
-		queueWantedFences(b, ids, wanted)
+		queueWantedFences(b, ids, names, wanted)
 		for _, wave := range waves(wanted) {
 			b.Queue(grant, append([]any{session}, grantColumns(requests, owners, wave)...)...).
 				Query(byLock.readBlockers)
@@ -182,14 +183,14 @@ func (g grants) decide(ctx context.Context, session uuid.UUID, requests []lockin
 }
 
 // queueWantedFences locks the fences of the requests that were not refused, in one sorted pass.
-func queueWantedFences(b *pgx.Batch, ids []rawID, wanted [][]locking.Request) {
+func queueWantedFences(b *pgx.Batch, ids []rawID, names names, wanted [][]locking.Request) {
 	by := map[string][]rawID{} // ids by the names that they want, and by their ancestors
 	for i, requests := range wanted {
-		for _, name := range fenceNames(requests) {
+		for _, name := range allNames(requests) {
 			by[name] = append(by[name], ids[i])
 		}
 	}
-	for _, group := range fenceGroups(slices.Concat(wanted...)) {
+	for _, group := range fenceGroups(names, wanted) {
 		var names []string
 		var runs []rawID
 		for _, name := range group.names {

@@ -121,13 +121,13 @@ func TestRetryAddsKnownFencesToo(t *testing.T) {
 		t.Errorf("the tries of a batch were retries: %v (%v)", retries, err)
 	}
 	s.a.missedFence.until.Store(0)
-	requests := request(t, "job", "orders").Requests
-	s.a.fences.note(fenceNames(requests), time.Now())
-	if add := s.a.fencesToAdd(requests, false); len(add) > 0 {
+	names := allNames(request(t, "job", "orders").Requests)
+	s.a.fences.note(names, time.Now())
+	if add := s.a.fencesToAdd(names, false); len(add) > 0 {
 		t.Errorf("a start adds the known fences %v", add)
 	}
-	if add := s.a.fencesToAdd(requests, true); !slices.Equal(add, fenceNames(requests)) {
-		t.Errorf("a retry adds %v, want %v", add, fenceNames(requests))
+	if add := s.a.fencesToAdd(names, true); !slices.Equal(add, names) {
+		t.Errorf("a retry adds %v, want %v", add, names)
 	}
 }
 
@@ -142,7 +142,7 @@ CREATE TRIGGER refuse BEFORE INSERT ON holdfast.runs EXECUTE FUNCTION refuse()`)
 	if got := <-s.start(s.a, session, r); got.err == nil {
 		t.Fatal("the start did not fail")
 	}
-	names := fenceNames(r.Requests)
+	names := allNames(r.Requests)
 	if unknown := s.a.fences.unknown(names, time.Now()); !slices.Equal(unknown, names) {
 		t.Errorf("only %v are unknown after a start that failed, want %v", unknown, names)
 	}

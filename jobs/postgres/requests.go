@@ -51,42 +51,30 @@ func requestsOf(stored []storedRequest) ([]locking.Request, error) {
 	return requests, nil
 }
 
-// fenceNames returns the names and all their ancestors, sorted in byte order.
-func fenceNames(requests []locking.Request) []string {
-	var names []string
-	for _, r := range requests {
-		names = append(names, r.Resource.Key())
-		for _, above := range r.Resource.Ancestors() {
-			names = append(names, above.Key())
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
 // fenceGroup is a series of consecutive names, in byte order, that need the same row lock.
 type fenceGroup struct {
 	share bool
 	names []string
 }
 
-// fenceGroups splits the fences of the requests into groups. Locked one after the other, they form
+// fenceGroups splits the names of the requests into groups. Locked one after the other, they form
 // one sorted pass. The lock of a wanted name excludes all others. The lock of an ancestor excludes
 // only requests for that name itself. A name wanted shared gets the exclusive lock too: with the
 // lock of an ancestor, a reader of a schema and a writer of one of its tables would not exclude
 // each other.
-func fenceGroups(requests []locking.Request) []fenceGroup {
-	alone := map[string]bool{}
-	for _, r := range requests {
-		alone[r.Resource.Key()] = true
+func fenceGroups(names names, wanted [][]locking.Request) []fenceGroup {
+	alone := make([]bool, len(names))
+	for _, requests := range wanted {
+		for _, r := range requests {
+			alone[names.place(r.Resource.Key())] = true
+		}
 	}
 	var groups []fenceGroup
-	for _, name := range fenceNames(requests) {
-		if last := len(groups) - 1; last >= 0 && groups[last].share == !alone[name] {
-			groups[last].names = append(groups[last].names, name)
-			continue
+	for first, end := 0, 0; first < len(names); first = end {
+		for end < len(names) && alone[end] == alone[first] {
+			end++
 		}
-		groups = append(groups, fenceGroup{share: !alone[name], names: []string{name}})
+		groups = append(groups, fenceGroup{share: !alone[first], names: names[first:end]})
 	}
 	return groups
 }
@@ -94,15 +82,14 @@ func fenceGroups(requests []locking.Request) []fenceGroup {
 // fewFences is up to how many names a transaction looks for missing fences.
 const fewFences = 32
 
-// fencesToAdd returns the names in the requests whose fences a transaction adds if they are
+// fencesToAdd returns those of the names whose fences a transaction adds if they are
 // missing. These are the names that are not known to have a fence, if they are few: a lock that
 // fails is an error in the log of PostgreSQL, and the fences of a job that starts rarely are
 // missing each time. If many names are unknown, fencesToAdd returns none: looking for each of them
 // costs more than the rare retry of a transaction that misses one (see sendAgain). If the store has
 // lately missed a fence, more are probably missing, and fencesToAdd returns all unknown names. A
 // retry adds all names.
-func (s *Store) fencesToAdd(requests []locking.Request, retry bool) []string {
-	names := fenceNames(requests)
+func (s *Store) fencesToAdd(names names, retry bool) []string {
 	if retry {
 		return names
 	}
@@ -113,14 +100,14 @@ func (s *Store) fencesToAdd(requests []locking.Request, retry bool) []string {
 	return nil
 }
 
-// queueFences locks the session, and the fences of the requests in one sorted pass. Most batches
-// have three groups: the names of their jobs, the schemas of their tables, and the tables. These
-// need one statement. It returns a function that makes the fences known, for a caller whose
-// transaction has committed.
-func (s *Store) queueFences(b *pgx.Batch, session uuid.UUID,
-	requests []locking.Request) (noteKnown func()) {
+// queueFences locks the session, and the fences of the names in one sorted pass. The names are
+// those of wanted. Most batches have three groups: the names of their jobs, the schemas of their
+// tables, and the tables. These need one statement. It returns a function that makes the fences
+// known, for a caller whose transaction has committed.
+func (s *Store) queueFences(b *pgx.Batch, session uuid.UUID, names names,
+	wanted [][]locking.Request) (noteKnown func()) {
 	asked := time.Now()
-	groups := fenceGroups(requests)
+	groups := fenceGroups(names, wanted)
 	next := func(share bool) []string {
 		if len(groups) == 0 || groups[0].share != share {
 			return []string{}
@@ -129,63 +116,27 @@ func (s *Store) queueFences(b *pgx.Batch, session uuid.UUID,
 		groups = groups[1:]
 		return names
 	}
-	old := map[string]bool{}
+	var old []string
 	for first := true; first || len(groups) > 0; first = false {
 		b.Queue(lockFences, session, next(false), next(true), next(false)).
 			QueryRow(func(row pgx.Row) error {
 				var names []string
 				err := row.Scan(&names, nil, nil)
-				for _, name := range names {
-					old[name] = true
-				}
+				old = append(old, names...)
 				return err
 			})
 	}
-	return func() {
-		s.fences.note(slices.DeleteFunc(fenceNames(requests),
-			func(name string) bool { return old[name] }), asked)
+	return func() { s.fences.note(without(names, old), asked) }
+}
+
+// without returns the names that are not in old, which it sorts.
+func without(names names, old []string) names {
+	if len(old) == 0 {
+		return names
 	}
-}
-
-// probe is one name to look up for a request: its own, or an ancestor's.
-type probe struct {
-	request locking.Request
-	name    string
-	own     bool
-	deep    bool // own, and there may be names beneath it
-}
-
-func probes(requests []locking.Request) []probe {
-	var all []probe
-	for _, r := range requests {
-		all = append(all, probe{request: r, name: r.Resource.Key(), own: true,
-			deep: mayHaveDescendants(r.Resource)})
-		for _, above := range r.Resource.Ancestors() {
-			all = append(all, probe{request: r, name: above.Key()})
-		}
-	}
-	return all
-}
-
-// probeColumns returns the columns of the probes of each id.
-func probeColumns(ids []rawID, wanted [][]locking.Request) []any {
-	var owners []rawID
-	var names, modes []string
-	var slots []int
-	var own, deep []bool
-	for i, requests := range wanted {
-		for _, p := range probes(requests) {
-			owners, names, modes = append(owners, ids[i]), append(names, p.name),
-				append(modes, string(p.request.Mode))
-			slots, own, deep = append(slots, p.request.Slots), append(own, p.own),
-				append(deep, p.deep)
-		}
-	}
-	return []any{owners, names, modes, slots, own, deep}
-}
-
-// mayHaveDescendants is false for schema/table, which has no descendants, and for names that are no
-// paths.
-func mayHaveDescendants(r locking.Resource) bool {
-	return r.Kind().HasHierarchy() && (r.Kind() != locking.KindTable || len(r.Ancestors()) == 0)
+	slices.Sort(old)
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		_, isOld := slices.BinarySearch(old, name)
+		return isOld
+	})
 }

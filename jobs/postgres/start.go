@@ -240,11 +240,12 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID,
 		}
 	}
 	fresh, others := splitNew(requests)
+	wanted := slices.Concat(wantedBy(fresh), wantedBy(others))
+	names := allNames(wanted...)
 	noteKnown := func() {}
 	start := func(beside bool) error {
 		return s.sendAgain(ctx, func(b *pgx.Batch, retry bool) {
-			wanted := slices.Concat(wantedBy(slices.Concat(fresh, others))...)
-			add := s.fencesToAdd(wanted, retry)
+			add := s.fencesToAdd(names, retry)
 			if len(add) > 0 || len(others) > 0 { // otherwise lockFences is the first to lock
 				b.Queue(holdSession, session)
 			}
@@ -254,9 +255,9 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID,
 			if len(others) > 0 {
 				b.Queue(lockWaitingRuns, append([]any{session}, waitColumns(others)...)...)
 			}
-			noteKnown = s.queueFences(b, session, wanted)
+			noteKnown = s.queueFences(b, session, names, wanted)
 			if len(fresh) > 0 {
-				queueNew(b, session, fresh, wanted, beside, asked.readNew)
+				queueNew(b, session, fresh, names, beside, asked.readNew)
 				queueRaise(b, fresh)
 			}
 			if len(others) > 0 {
@@ -324,53 +325,6 @@ func waitColumns(requests []storage.StartRequest) []any {
 		names[i], ids[i], keys[i], attempts[i] = r.Firing.Job, r.Run, r.Firing.Key, r.Attempt
 	}
 	return []any{names, ids, keys, attempts}
-}
-
-// waves splits requests, in order, into sets of indexes. No two members of a set want conflicting
-// resources, so no grant within a set can refuse another member, and one statement may decide on
-// all of it.
-func waves(wanted [][]locking.Request) [][]int {
-	var all [][]int
-	// by whether the request was shared
-	seen := map[bool]waveMarks{true: newWaveMarks(), false: newWaveMarks()}
-	for i, requests := range wanted {
-		wave := 0
-		looked := probes(requests)
-		for _, p := range looked {
-			wave = max(wave, seen[false].after(p))
-			if p.request.Mode != locking.Shared {
-				wave = max(wave, seen[true].after(p))
-			}
-		}
-		if wave == len(all) {
-			all = append(all, nil)
-		}
-		all[wave] = append(all[wave], i)
-		for _, p := range looked {
-			seen[p.request.Mode == locking.Shared].mark(p, wave+1)
-		}
-	}
-	return all
-}
-
-// waveMarks stores for each name the first wave after every request on exactly that name, and after
-// every request on it or beneath it.
-type waveMarks struct{ exactly, beneath map[string]int }
-
-func newWaveMarks() waveMarks { return waveMarks{map[string]int{}, map[string]int{}} }
-
-func (m waveMarks) after(p probe) int {
-	if p.own {
-		return max(m.exactly[p.name], m.beneath[p.name])
-	}
-	return m.exactly[p.name]
-}
-
-func (m waveMarks) mark(p probe, next int) {
-	m.beneath[p.name] = max(m.beneath[p.name], next)
-	if p.own {
-		m.exactly[p.name] = max(m.exactly[p.name], next)
-	}
 }
 
 // admitColumns returns the columns of the requests at these indexes.

@@ -87,14 +87,15 @@ WITH alive AS MATERIALIZED (
 
 	startNewTo = `
 ), refused AS (
-    SELECT p.run FROM unnest($11::uuid[], $12::int[]) AS p (run, place) JOIN refusing USING (place)
+    SELECT u.firing FROM unnest($11::int[], $12::int[]) AS u (firing, place)
+    JOIN refusing USING (place)
 ), started AS (
     INSERT INTO holdfast.runs (id, job, scheduled_at, recovery, attempt, state, session, replica,
         token, created_at, started_at)
     SELECT m.run, m.job, m.scheduled_at, m.recovery, 1, 'running', m.session, m.replica,
         nextval('holdfast.tokens'), clock_timestamp(), clock_timestamp()
     FROM mine m
-    WHERE m.taken IS NULL AND m.run NOT IN (SELECT run FROM refused)
+    WHERE m.taken IS NULL AND m.place NOT IN (SELECT firing FROM refused)
     ORDER BY m.job COLLATE "C", m.scheduled_at, m.recovery, m.place`
 
 	startNewReturns = `
@@ -141,34 +142,39 @@ func queueRaise(b *pgx.Batch, fresh []storage.StartRequest) {
 	if rand.N(raiseOdds) > 0 {
 		return
 	}
-	var names []string
-	for _, r := range slices.Concat(wantedBy(fresh)...) {
-		names = append(names, r.Resource.Key())
+	var own []string
+	for _, r := range fresh {
+		for _, want := range r.Requests {
+			own = append(own, want.Resource.Key())
+		}
 	}
-	slices.Sort(names)
-	b.Queue(raiseOwnFloors, slices.Compact(names))
+	slices.Sort(own)
+	b.Queue(raiseOwnFloors, slices.Compact(own))
 }
 
 // splitNew returns the new requests for startNew, and the requests that are not new. A new request
 // with which an earlier one of the batch conflicts is in neither, so that none passes another.
 func splitNew(requests []storage.StartRequest) (fresh, others []storage.StartRequest) {
-	first := waves(wantedBy(requests))[0]
+	wanted := wantedBy(requests)
+	waves := waveOf(wanted, allNames(wanted...))
 	for i, r := range requests {
-		_, leads := slices.BinarySearch(first, i)
 		switch {
 		case !r.New:
 			others = append(others, r)
-		case leads && r.Attempt == 1 && r.Firing.Key == "":
+		case waves[i] == 0 && r.Attempt == 1 && r.Firing.Key == "":
+			if fresh == nil {
+				fresh = make([]storage.StartRequest, 0, len(requests)-i)
+			}
 			fresh = append(fresh, r)
 		}
 	}
 	return fresh, others
 }
 
-// queueNew starts the new requests. The transaction has locked the fences of wanted.
-func queueNew(b *pgx.Batch, session uuid.UUID, fresh []storage.StartRequest,
-	wanted []locking.Request, beside bool, read func(pgx.Rows) error) {
-	looks := lookUpsOf(fresh, fenceNames(wanted))
+// queueNew starts the new requests. The transaction has locked the fences of these names.
+func queueNew(b *pgx.Batch, session uuid.UUID, fresh []storage.StartRequest, fences names,
+	beside bool, read func(pgx.Rows) error) {
+	looks := lookUpsOf(fresh, fences)
 	statement := startStatement{plain: looks.plain(), beside: beside}
 	columns := slices.Concat([]any{session}, firingColumns(fresh),
 		[]any{looks.fences, looks.names, looks.modes, looks.runs, looks.uses},
@@ -198,9 +204,12 @@ func firingColumns(requests []storage.StartRequest) []any {
 
 // grantedColumns returns the columns of the grants.
 func grantedColumns(requests []storage.StartRequest) []any {
-	var owners []rawID
-	var resources, modes []string
-	var slots []int
+	n := 0
+	for _, r := range requests {
+		n += len(r.Requests)
+	}
+	owners, resources := make([]rawID, 0, n), make([]string, 0, n)
+	modes, slots := make([]string, 0, n), make([]int, 0, n)
 	for _, r := range requests {
 		for _, want := range r.Requests {
 			owners, resources = append(owners, r.Run), append(resources, want.Resource.Key())
@@ -212,9 +221,9 @@ func grantedColumns(requests []storage.StartRequest) []any {
 
 // lookUps are the columns of the names to look up for new firings. Each name is in them once.
 type lookUps struct {
-	runs   []rawID // which run uses which name:
-	uses   []int   // the place of the name, from 1
-	fences []int   // the place of the fence of each name, from 1, in the order of the locks
+	runs   []int // which firing uses which name: the place of the firing, from 1,
+	uses   []int // and the place of the name, from 1
+	fences []int // the place of the fence of each name, from 1, in the order of the locks
 	names  []string
 	modes  []string
 	most   []int  // the number of grants with which a name is full
@@ -227,36 +236,50 @@ func (l lookUps) plain() bool {
 }
 
 // lookUpsOf returns the names to look up for the requests. fences are the locked fences.
-func lookUpsOf(requests []storage.StartRequest, fences []string) lookUps {
-	type lookUp struct {
-		name string
-		mode locking.Mode
-		own  bool
-	}
+func lookUpsOf(requests []storage.StartRequest, fences names) lookUps {
 	var l lookUps
-	places := map[lookUp]int{}
-	for _, r := range requests {
-		for _, p := range probes(r.Requests) {
+	l.names, l.modes = make([]string, 0, len(fences)), make([]string, 0, len(fences))
+	l.fences, l.most = make([]int, 0, len(fences)), make([]int, 0, len(fences))
+	l.deep = make([]bool, 0, len(fences))
+	l.runs, l.uses = make([]int, 0, 2*len(fences)), make([]int, 0, 2*len(fences))
+	places := make([]int, kindsOfProbe*len(fences))
+	for i, r := range requests {
+		for p := range probes(r.Requests) {
 			full := 1
-			if p.own && p.request.Mode == locking.Slotted {
-				full = p.request.Slots
+			if p.own && p.mode == locking.Slotted {
+				full = p.slots
 			}
-			key := lookUp{p.name, p.request.Mode, p.own}
-			place, known := places[key]
-			if known {
-				l.most[place-1] = min(l.most[place-1], full)
-			} else {
-				fence, _ := slices.BinarySearch(fences, p.name)
-				l.names, l.modes = append(l.names, p.name), append(l.modes, string(p.request.Mode))
+			fence := fences.place(p.name)
+			place := &places[kindsOfProbe*fence+p.kind()]
+			if *place == 0 {
+				l.names, l.modes = append(l.names, p.name), append(l.modes, string(p.mode))
 				l.most, l.deep = append(l.most, full), append(l.deep, p.deep)
 				l.fences = append(l.fences, fence+1)
-				place = len(l.names)
-				places[key] = place
+				*place = len(l.names)
+			} else {
+				l.most[*place-1] = min(l.most[*place-1], full)
 			}
-			l.runs, l.uses = append(l.runs, r.Run), append(l.uses, place)
+			l.runs, l.uses = append(l.runs, i+1), append(l.uses, *place)
 		}
 	}
 	return l
+}
+
+// kindsOfProbe is the number of combinations of a mode with whether a name is wanted itself.
+const kindsOfProbe = 6
+
+// kind returns a number below kindsOfProbe.
+func (p probe) kind() (n int) {
+	switch p.mode {
+	case locking.Shared:
+		n = 1
+	case locking.Slotted:
+		n = 2
+	}
+	if p.own {
+		n += kindsOfProbe / 2
+	}
+	return n
 }
 
 func (a resultsByRun) readNew(rows pgx.Rows) error {

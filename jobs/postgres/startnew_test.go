@@ -22,7 +22,7 @@ func TestNewFiringsUseTheFloorOfEachName(t *testing.T) {
 				holder := request(t, "holder", held)
 				s.granted(s.a, session, holder)
 				key := holder.Requests[0].Resource.Key()
-				s.fences(missing(s, fenceNames(request(t, "", tables...).Requests))...)
+				s.fences(missing(s, allNames(request(t, "", tables...).Requests))...)
 				s.exec("UPDATE holdfast.fences SET floor = 1000 WHERE resource <> $1", key)
 
 				start := func(attempt string) []storage.StartOutcome {

@@ -104,7 +104,11 @@ func (s *Store) connect(ctx context.Context, o Options) error {
 	}
 	s.listener = connector{own}
 	s.heartbeats = newHeartbeatConns(s.listener, s.schema)
-	if s.pool, err = s.newPool(ctx, own); err != nil {
+	batches := own.Copy()
+	batches.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+		return registerLists(conn.TypeMap())
+	}
+	if s.pool, err = s.newPool(ctx, batches); err != nil {
 		return err
 	}
 	work, err := parsePool(cmp.Or(o.JobsURL, o.URL), cmp.Or(o.WorkConnections, 10))
