@@ -69,6 +69,9 @@ func (c content) encode() []byte {
 // appendText appends the text as a string of JSON. Bytes that are not UTF-8 become U+FFFD.
 func appendText(out []byte, text string) []byte {
 	out = append(out, '"')
+	if isPlain(text) {
+		return append(append(out, text...), '"')
+	}
 	for _, r := range text {
 		switch {
 		case r == '"' || r == '\\':
@@ -80,6 +83,17 @@ func appendText(out []byte, text string) []byte {
 		}
 	}
 	return append(out, '"')
+}
+
+// isPlain reports whether a text consists of visible ASCII characters and spaces, none of which is
+// escaped in JSON. Most names do.
+func isPlain(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 // decode reads a value. It returns false for a value that this package did not write
@@ -122,6 +136,9 @@ func (d *decodedValues) decode(value []byte, resource string) (content, bool) {
 func (o Owner) cleaned() Owner { return Owner{clean(o.Replica), clean(o.Job), clean(o.Run)} }
 
 func clean(text string) string {
+	if isPlain(text) && len(text) <= maxOwnerBytes {
+		return text
+	}
 	text = strings.Map(func(r rune) rune {
 		if runes.IsControl(r) || r == utf8.RuneError {
 			return ' '

@@ -62,6 +62,9 @@ type Item struct {
 	Value []byte
 	// Version is that of AddAll, or zero. With it, DeleteAll need not read the value.
 	Version Version
+	// AddOnly says that nobody will remove the item. Then AddAll needs neither its version nor, if
+	// the key exists, its value.
+	AddOnly bool
 }
 
 // Version identifies an item that a Backend has stored, until it is renewed or removed. Zero means

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -14,30 +15,50 @@ import (
 // unknown. The caller must then continue as if it were the first. So the work behind a gate must
 // tolerate two callers.
 func (l *Locker) Gate(ctx context.Context, name string, ttl time.Duration) (won bool, err error) {
-	if name == "" {
-		return false, fmt.Errorf("%w: a gate needs a name", ErrBadName)
-	}
-	if err := checkTTL(gateKind, name, ttl); err != nil {
+	g, err := l.newGate(name, ttl)
+	if err != nil {
 		return false, err
 	}
-	name = gateKind + ":" + name
-	key := keyOf(l.options.Namespace, name)
-	if err := l.checkServer(key); err != nil {
-		return false, fmt.Errorf("gate %s: %w", name, err)
-	}
-	defer func() {
-		if err != nil && ctx.Err() == nil {
-			l.recordFailure(key, err)
+	return g.pass(ctx, g.add(ctx))
+}
+
+// GateResult is what Gate returns for one name.
+type GateResult struct {
+	Won bool
+	Err error
+}
+
+// Gates is Gate for several names, in as few requests as possible. The results have the order of
+// the names.
+func (l *Locker) Gates(ctx context.Context, names []string, ttl time.Duration) []GateResult {
+	results := make([]GateResult, len(names))
+	gates := make([]*gate, len(names)) // nil where there is an error
+	items := make([]Item, 0, len(names))
+	for i, name := range names {
+		if gates[i], results[i].Err = l.newGate(name, ttl); results[i].Err == nil {
+			items = append(items, gates[i].item())
 		}
-	}()
-	g := gate{locker: l, name: name, key: key, ttl: wholeSeconds(ttl)}
-	for range addTries {
-		var sure bool
-		if won, sure, err = g.try(ctx); sure {
-			return won, err
+	}
+	var added []Added
+	if len(items) > 0 {
+		added = l.backend.AddAll(ctx, items, wholeSeconds(ttl))
+	}
+	var unsure sync.WaitGroup
+	for i, g := range gates {
+		if g == nil {
+			continue
+		}
+		err := added[0].Err
+		added = added[1:]
+		pass := func() { results[i].Won, results[i].Err = g.pass(ctx, err) }
+		if err == nil || errors.Is(err, ErrNotStored) {
+			pass() // sends no request
+		} else {
+			unsure.Go(pass)
 		}
 	}
-	return false, fmt.Errorf("gate %s: %w", name, err)
+	unsure.Wait()
+	return results
 }
 
 // Passed returns the names whose gate a caller has passed. It leaves out the names of servers that
@@ -104,22 +125,67 @@ type gate struct {
 	name   string
 	key    string
 	ttl    time.Duration
+	value  string   // of the last add
 	mine   []string // values of adds whose replies were lost
 }
 
-// try adds the gate's key. sure is false when neither add nor look shows whose the
-// key is.
-func (g *gate) try(ctx context.Context) (won, sure bool, err error) {
-	// The value is only a nonce, because each look of another replica reads it.
-	value := g.locker.nonces.next()
-	err = g.locker.backend.Add(ctx, g.key, []byte(value), g.ttl)
+func (l *Locker) newGate(name string, ttl time.Duration) (*gate, error) {
+	if name == "" {
+		return nil, fmt.Errorf("%w: a gate needs a name", ErrBadName)
+	}
+	if err := checkTTL(gateKind, name, ttl); err != nil {
+		return nil, err
+	}
+	name = gateKind + ":" + name
+	key := keyOf(l.options.Namespace, name)
+	if err := l.checkServer(key); err != nil {
+		return nil, fmt.Errorf("gate %s: %w", name, err)
+	}
+	return &gate{locker: l, name: name, key: key, ttl: wholeSeconds(ttl)}, nil
+}
+
+// item returns the gate's key with a new value. The value is only a nonce, because each look of
+// another replica reads it.
+func (g *gate) item() Item {
+	g.value = g.locker.nonces.next()
+	return Item{Key: g.key, Value: []byte(g.value), AddOnly: true}
+}
+
+// add adds the gate's key with a new value.
+func (g *gate) add(ctx context.Context) error {
+	it := g.item()
+	return g.locker.backend.Add(ctx, it.Key, it.Value, g.ttl)
+}
+
+// pass returns the result of Gate after the first add, which ended with this error or nil.
+func (g *gate) pass(ctx context.Context, added error) (won bool, err error) {
+	defer func() {
+		if err != nil && ctx.Err() == nil {
+			g.locker.recordFailure(g.key, err)
+		}
+	}()
+	for try := 1; ; try++ {
+		var sure bool
+		if won, sure, err = g.judge(ctx, added); sure {
+			return won, err
+		}
+		if try == addTries {
+			return false, fmt.Errorf("gate %s: %w", g.name, err)
+		}
+		added = g.add(ctx)
+	}
+}
+
+// judge returns the result after an add that ended with err. sure is false when neither add nor
+// look shows whose the key is.
+func (g *gate) judge(ctx context.Context, err error) (won, sure bool, _ error) {
 	switch {
 	case err == nil:
 		return true, true, nil
 	case errors.Is(err, ErrNotStored) && len(g.mine) == 0:
 		return false, true, nil
 	case errors.Is(err, ErrUnclear):
-		g.mine = append(g.mine, value)
+		g.mine = append(g.mine, g.value)
 	case !errors.Is(err, ErrNotStored):
 		return false, true, err
 	}

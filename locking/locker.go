@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -147,9 +149,79 @@ func (l *Locker) TryAcquireIn(ctx context.Context, session uuid.UUID, owner Owne
 	return l.tryAlone(ctx, session, owner, normalized)
 }
 
+// Wanted is what one owner wants to lock.
+type Wanted struct {
+	Owner    Owner
+	Requests []Request
+}
+
+// Tried is what TryAcquireIn returns for one owner.
+type Tried struct {
+	Lock *Lock
+	Err  error
+}
+
+// TryAcquireEachIn is TryAcquireIn for several owners, in as few requests as possible. Each owner
+// gets a lock of its own, or none. The results have the order of the owners. An owner is refused
+// by each one before it that wants the same resource, also if that one gets no lock.
+func (l *Locker) TryAcquireEachIn(ctx context.Context, session uuid.UUID,
+	all []Wanted) []Tried {
+	results := make([]Tried, len(all))
+	tries := make([]*try, len(all)) // nil where there is an error
+	var items []Item
+	for i, w := range all {
+		var normalized []Request
+		if normalized, results[i].Err = Normalize(w.Requests); results[i].Err != nil {
+			continue
+		}
+		if tries[i], results[i].Err = l.newTry(ctx, session, w.Owner,
+			normalized); results[i].Err == nil {
+			items = append(items, itemsOf(tries[i].additions)...)
+		}
+	}
+	added := l.addItems(ctx, items)
+	var failed sync.WaitGroup
+	for i, t := range tries {
+		if t == nil {
+			continue
+		}
+		mine := added[:len(t.additions)]
+		added = added[len(mine):]
+		settle := func() { results[i].Lock, results[i].Err = t.settle(ctx, mine) }
+		if !slices.ContainsFunc(mine, func(a Added) bool { return a.Err != nil }) {
+			settle() // sends no request
+		} else {
+			failed.Go(settle)
+		}
+	}
+	failed.Wait()
+	return results
+}
+
 // tryAlone is TryAcquire without Grants.
 func (l *Locker) tryAlone(ctx context.Context, session uuid.UUID, owner Owner,
 	normalized []Request) (*Lock, error) {
+	t, err := l.newTry(ctx, session, owner, normalized)
+	if err != nil {
+		return nil, err
+	}
+	return t.settle(ctx, l.addItems(ctx, itemsOf(t.additions)))
+}
+
+// try is one try to lock all requests, or none.
+type try struct {
+	locker    *Locker
+	owner     Owner
+	session   uuid.UUID
+	requests  []Request // in normal form
+	sent      time.Time // the lease counts from before the first request
+	as        content
+	additions []addition
+}
+
+// newTry returns a try that has sent no request, or an error if none is worth while.
+func (l *Locker) newTry(ctx context.Context, session uuid.UUID, owner Owner,
+	normalized []Request) (*try, error) {
 	wanted, err := l.wantedLocks(normalized)
 	if err != nil {
 		return nil, err
@@ -157,15 +229,29 @@ func (l *Locker) tryAlone(ctx context.Context, session uuid.UUID, owner Owner,
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	sent := time.Now() // the lease counts from before the first request
-	advisory, err := l.addAll(ctx,
-		content{Holder: Holder{Owner: owner, Since: sent.UTC()}, Session: session}, wanted)
+	for _, w := range wanted {
+		if err := l.checkServer(w.key); err != nil {
+			return nil, fmt.Errorf("lock of %s: %w", w.resource, err)
+		}
+	}
+	t := &try{locker: l, owner: owner, session: session, requests: normalized, sent: time.Now()}
+	t.as = content{Holder: Holder{Owner: owner, Since: t.sent.UTC()}, Session: session}
+	t.additions = l.newAdditions(t.as, wanted)
+	return t, nil
+}
+
+// settle ends the try after its first request, which had these results.
+func (t *try) settle(ctx context.Context, added []Added) (*Lock, error) {
+	l := t.locker
+	l.settle(ctx, t.as, t.additions, added)
+	l.recordFailures(ctx, t.additions)
+	advisory, err := l.allOrNone(ctx, t.additions)
 	if err != nil {
 		return nil, err
 	}
-	lock := newLock(ctx, l, owner, sent, normalized, asHeld(advisory))
-	lock.session = session
-	if !lock.keep(sent) {
+	lock := newLock(ctx, l, t.owner, t.sent, t.requests, asHeld(advisory))
+	lock.session = t.session
+	if !lock.keep(t.sent) {
 		lock.end(nil)
 		l.undo(ctx, advisory)
 		return nil, fmt.Errorf("lock of %d resources took longer than its lease: %w", len(advisory),
@@ -192,18 +278,12 @@ func (l *Locker) wantedLocks(requests []Request) ([]advisoryLock, error) {
 	return wanted, nil
 }
 
-// addAll adds all advisory locks, or leaves none. A conflict counts more than the failure of a
-// server.
-func (l *Locker) addAll(ctx context.Context, as content,
-	wanted []advisoryLock) ([]advisoryLock, error) {
-	for _, w := range wanted {
-		if err := l.checkServer(w.key); err != nil {
-			return nil, fmt.Errorf("lock of %s: %w", w.resource, err)
-		}
-	}
-	advisory := make([]advisoryLock, 0, len(wanted))
+// allOrNone returns all advisory locks, or removes those that were added. A conflict counts more
+// than the failure of a server.
+func (l *Locker) allOrNone(ctx context.Context, additions []addition) ([]advisoryLock, error) {
+	advisory := make([]advisoryLock, 0, len(additions))
 	var failure error
-	for _, a := range l.addRecorded(ctx, as, wanted) {
+	for _, a := range additions {
 		switch {
 		case a.err == nil:
 			advisory = append(advisory, a.advisoryLock)
@@ -235,38 +315,70 @@ type addition struct {
 	err error
 }
 
-// addEach adds all advisory locks in one request. It tries again with those whose keys were free
-// when it looked why they had been refused.
+// addEach adds all advisory locks in one request, and settles them.
 func (l *Locker) addEach(ctx context.Context, as content, wanted []advisoryLock) []addition {
-	results := make([]addition, len(wanted))
-	left := make([]*addition, 0, len(wanted))
-	for i := range results {
-		results[i].advisoryLock = wanted[i]
-		left = append(left, &results[i])
-	}
-	for try := 0; try < addTries && len(left) > 0; try++ {
-		left = l.addOnce(ctx, as, left)
-	}
-	return results
+	additions := l.newAdditions(as, wanted)
+	l.settle(ctx, as, additions, l.addItems(ctx, itemsOf(additions)))
+	return additions
 }
 
-// addOnce returns those additions that failed and may succeed at another try.
-func (l *Locker) addOnce(ctx context.Context, as content, additions []*addition) []*addition {
-	items := make([]Item, 0, len(additions))
-	for _, a := range additions {
-		a.advisoryLock, a.err = l.newAdvisory(as, a.advisoryLock), nil // of this try
-		items = append(items, Item{Key: a.key, Value: a.value})
+// newAdditions returns the wanted advisory locks with the nonces and the values of one try.
+func (l *Locker) newAdditions(as content, wanted []advisoryLock) []addition {
+	additions := make([]addition, len(wanted))
+	for i, w := range wanted {
+		additions[i].advisoryLock = l.newAdvisory(as, w)
 	}
-	var again []*addition
-	for i, added := range l.backend.AddAll(ctx, items, l.options.Lease) {
-		a := additions[i]
-		a.version = added.Version
-		if added.Err == nil {
+	return additions
+}
+
+// addItems adds advisory locks in one request.
+func (l *Locker) addItems(ctx context.Context, items []Item) []Added {
+	if len(items) == 0 {
+		return nil
+	}
+	return l.backend.AddAll(ctx, items, l.options.Lease)
+}
+
+func itemsOf(additions []addition) []Item {
+	items := make([]Item, len(additions))
+	for i, a := range additions {
+		items[i] = Item{Key: a.key, Value: a.value}
+	}
+	return items
+}
+
+// settle sets the results of additions after their first request. It tries again with those whose
+// keys were free when it looked why they had been refused.
+func (l *Locker) settle(ctx context.Context, as content, additions []addition, added []Added) {
+	again := l.judgeEach(ctx, additions, added)
+	for try := 1; try < addTries && len(again) > 0; try++ {
+		next := make([]addition, len(again))
+		for n, i := range again {
+			next[n].advisoryLock = l.newAdvisory(as, additions[i].advisoryLock)
+		}
+		left := l.judgeEach(ctx, next, l.addItems(ctx, itemsOf(next)))
+		for n, i := range again {
+			additions[i] = next[n]
+		}
+		for n, i := range left {
+			left[n] = again[i]
+		}
+		again = left
+	}
+}
+
+// judgeEach sets the results of additions after a request. It returns the indexes of those that
+// failed and may succeed at another try.
+func (l *Locker) judgeEach(ctx context.Context, additions []addition, added []Added) (again []int) {
+	for i := range additions {
+		a := &additions[i]
+		a.version = added[i].Version
+		if added[i].Err == nil {
 			continue
 		}
 		var retry bool
-		if retry, a.err = l.judge(ctx, a.advisoryLock, added); retry {
-			again = append(again, a)
+		if retry, a.err = l.judge(ctx, a.advisoryLock, added[i]); retry {
+			again = append(again, i)
 		}
 	}
 	return again

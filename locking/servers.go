@@ -57,12 +57,17 @@ func (l *Locker) addChecked(ctx context.Context, as content, wanted []advisoryLo
 // addRecorded is addEach, and records failures of the servers.
 func (l *Locker) addRecorded(ctx context.Context, as content, wanted []advisoryLock) []addition {
 	results := l.addEach(ctx, as, wanted)
-	for _, a := range results {
+	l.recordFailures(ctx, results)
+	return results
+}
+
+// recordFailures records the failures of the servers that the additions met.
+func (l *Locker) recordFailures(ctx context.Context, additions []addition) {
+	for _, a := range additions {
 		if a.err != nil && !errors.Is(a.err, ErrHeld) && ctx.Err() == nil {
 			l.recordFailure(a.key, a.err)
 		}
 	}
-	return results
 }
 
 // byServer returns the keys of each server.

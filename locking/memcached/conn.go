@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 )
@@ -99,8 +100,8 @@ func (c *conn) withdraw(request *call) bool {
 	return false
 }
 
-// write sends the queued calls unless another goroutine does so. It sends one request. Calls that
-// come meanwhile are sent by a goroutine, so that no caller has to send for others forever.
+// write sends queued calls unless another goroutine does so. It sends one request. Further calls are
+// sent by a goroutine, so that no caller has to send for others forever.
 func (c *conn) write() {
 	c.mu.Lock()
 	mine := !c.writing && len(c.queued) > 0
@@ -148,8 +149,8 @@ func (c *conn) send() {
 	}
 }
 
-// board moves the queued calls into flight and fills the buffer with them. It returns false if
-// there is nothing to send.
+// board moves queued calls into flight and fills the buffer with them, up to about sentAtOnce. It
+// returns false if there is nothing to send.
 func (c *conn) board(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,21 +158,26 @@ func (c *conn) board(now time.Time) bool {
 		return false
 	}
 	c.buffer = c.buffer[:0]
-	for _, request := range c.queued {
-		request.sent = now
-		c.buffer = c.owner.moveText(c.buffer, request)
+	n := 0
+	for ; n < len(c.queued) && len(c.buffer) < sentAtOnce; n++ {
+		c.queued[n].sent = now
+		c.buffer = c.owner.moveText(c.buffer, c.queued[n])
 	}
 	if len(c.flying) == 0 {
 		c.limit(now)
 	}
-	c.flying = append(c.flying, c.queued...)
-	clear(c.queued)
-	c.queued = c.queued[:0]
+	c.flying = append(c.flying, c.queued[:n]...)
+	c.queued = slices.Delete(c.queued, 0, n)
 	return true
 }
 
-// maxBuffer limits the memory that an idle connection keeps.
-const maxBuffer = 256 << 10
+const (
+	// sentAtOnce is the size at which a request takes no further calls. The server answers the
+	// first of them while the next request is written.
+	sentAtOnce = 64 << 10
+	// maxBuffer limits the memory that an idle connection keeps.
+	maxBuffer = 256 << 10
+)
 
 // limit sets the deadline of the next reply to a request that was sent then. The caller has locked
 // mu. If the deadline cannot be set, the connection is closed, and read fails.

@@ -39,10 +39,13 @@ func (b *Backend) AddAll(ctx context.Context, items []locking.Item,
 		func(i int, err error) { results[i].Err = err },
 		func(l *link, mine []int) {
 			request := b.newCall(len(mine) + 1 + len(mine)/maxKeys)
-			keys, values := make([]string, len(mine)), make([][]byte, len(mine))
-			for n, i := range mine {
-				keys[n], values[n] = items[i].Key, items[i].Value
-				request.add(keys[n], values[n], ttl)
+			keys, values := make([]string, 0, len(mine)), make([][]byte, 0, len(mine))
+			for _, i := range mine {
+				it := &items[i]
+				request.add(it.Key, it.Value, ttl)
+				if !it.AddOnly {
+					keys, values = append(keys, it.Key), append(values, it.Value)
+				}
 			}
 			// memcached sends its pending replies after each command that reads. So one command
 			// reads all values, after all adds.
@@ -53,7 +56,11 @@ func (b *Backend) AddAll(ctx context.Context, items []locking.Item,
 			c, err := l.do(ctx, request)
 			found := request.values(len(mine), keys)
 			for n, i := range mine {
-				results[i] = added(items[i], c, request.reply(n), found[n], err)
+				var read *item
+				if !items[i].AddOnly {
+					read, found = found[0], found[1:]
+				}
+				results[i] = added(items[i], c, request.reply(n), read, err)
 			}
 		})
 	return results

@@ -223,11 +223,36 @@ func testAddAll(t *testing.T, f Fixture) {
 	if results := b.AddAll(t.Context(), nil, keyTTL); len(results) != 0 {
 		t.Errorf("add of no items: got %v", results)
 	}
+	testAddOnly(t, b)
 	stop, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, r := range b.AddAll(stop, items[:2], keyTTL) {
 		check(t, "add with an ended context", r.Err, locking.ErrUnavailable)
 	}
+}
+
+// testAddOnly adds items that nobody will remove between items with versions.
+func testAddOnly(t *testing.T, b locking.Backend) {
+	items := []locking.Item{
+		{Key: "only1", Value: []byte("1"), AddOnly: true}, {Key: "kept2", Value: []byte("2")},
+		{Key: "k1", Value: []byte("x"), AddOnly: true}, {Key: "k2", Value: []byte("x")},
+		{Key: "only3", Value: []byte("3"), AddOnly: true}, {Key: "kept4", Value: []byte("4")},
+	}
+	results := b.AddAll(t.Context(), items, keyTTL)
+	for i, want := range []error{nil, nil, locking.ErrNotStored, locking.ErrNotStored, nil, nil} {
+		check(t, items[i].Key, results[i].Err, want)
+	}
+	if found := results[3].Found; found != nil && string(found) != "v2" {
+		t.Errorf("found %q under a key that is held, want nothing or the holder's value", found)
+	}
+	for _, i := range []int{1, 5} {
+		it := items[i]
+		it.Version = results[i].Version
+		check(t, "delete", b.DeleteAll(t.Context(), []locking.Item{it})[0], nil)
+		checkGone(t, b, it.Key)
+	}
+	checkValue(t, b, "only1", "1")
+	checkValue(t, b, "only3", "3")
 }
 
 // testVersions deletes with versions that are of use, and with those that are not any more.

@@ -19,6 +19,8 @@ func gateTests() map[string]func(*testing.T, Fixture) {
 		"Errors":        testGateErrors,
 		"IsNoLock":      testGateIsNoLock,
 		"ForeignValues": testGateForeignValues,
+		"Together":      testGatesTogether,
+		"TogetherFail":  testGatesTogetherFail,
 	}
 }
 

@@ -32,6 +32,8 @@ func lockerTests() map[string]func(*testing.T, Fixture) {
 		"AcquireGivesUp":         testAcquireGivesUp,
 		"AcquireEndsWithContext": testAcquireEndsWithContext,
 		"OwnersAreFreeText":      testOwnersAreFreeText,
+		"OwnersTogether":         testOwnersTogether,
+		"OwnersTogetherFail":     testOwnersTogetherFail,
 	}
 }
 
