@@ -93,9 +93,13 @@ type sessionCall[Q any] struct {
 func bySession[Q, A any](send func(context.Context, uuid.UUID, []Q) ([]A, error)) func(
 	context.Context, []sessionCall[Q]) ([]A, error) {
 	return func(ctx context.Context, calls []sessionCall[Q]) ([]A, error) {
-		indexes := map[uuid.UUID][]int{}
+		indexes := make(map[uuid.UUID][]int, 1)
 		for i, c := range calls {
-			indexes[c.session] = append(indexes[c.session], i)
+			mine, known := indexes[c.session]
+			if !known {
+				mine = make([]int, 0, len(calls)-i)
+			}
+			indexes[c.session] = append(mine, i)
 		}
 		answers := make([]A, len(calls))
 		var problems []error

@@ -239,14 +239,42 @@ func (d *dispatcher) sleep(ctx context.Context) {
 	}
 }
 
+// mostTogether is how many firings begin together at most.
+const mostTogether = 256
+
 // dispatch begins the first ready firing with the worker that the caller has taken, or early, and
-// reports whether there was one. It leaves firings that are older than their thresholds to the
-// misfire policy, which may have recorded them already.
+// reports whether there was one. If it begins early, the firings behind it that may do so begin
+// together with it.
 func (d *dispatcher) dispatch(ctx context.Context, session *liveSession, w worker) bool {
+	first := d.take(ctx, session, w)
+	if first == nil {
+		return false
+	}
+	all := []*firing{first}
+	for w.early && len(all) < mostTogether && d.ready.mayBeginEarly() {
+		w := worker{pool: d.workers}
+		if !w.tryEarly() {
+			break
+		}
+		f := d.take(ctx, session, w)
+		if f == nil {
+			w.free()
+			break
+		}
+		all = append(all, f)
+	}
+	d.firings.Go(func() { d.executor.execute(ctx, all, &d.firings) })
+	return true
+}
+
+// take removes the first ready firing from the queue, or returns nil if there is none for this
+// worker. It leaves firings that are older than their thresholds to the misfire policy, which may
+// have recorded them already.
+func (d *dispatcher) take(ctx context.Context, session *liveSession, w worker) *firing {
 	for {
 		p, ok := d.ready.pop()
 		if !ok {
-			return false
+			return nil
 		}
 		if !p.stillOurs(session) {
 			p.hold.giveBack()
@@ -270,12 +298,10 @@ func (d *dispatcher) dispatch(ctx context.Context, session *liveSession, w worke
 		if w.early && !p.mayBeginEarly() { // it came first meanwhile
 			p.hold.giveBack()
 			d.ready.push(p)
-			return false
+			return nil
 		}
 		w.hold = p.hold
-		f := d.begin(p, session, w)
-		d.firings.Go(func() { d.executor.execute(ctx, f) })
-		return true
+		return d.begin(p, session, w)
 	}
 }
 

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -29,8 +30,9 @@ type firing struct {
 	written  bool          // the store has a row of it
 	noted    *jobs.Blocker // the blocker that the store has recorded
 	asked    time.Time     // when this attempt began to lock
-	unlocked bool          // it asked the store while another run of its job had advisory locks
-	woken    string        // the released resource for which it was woken, until its next try
+	first    firstTry
+	unlocked bool   // it asked the store while another run of its job had advisory locks
+	woken    string // the released resource for which it was woken, until its next try
 }
 
 // MarshalZerologObject adds the fields of each line about the firing. A firing that succeeds writes
@@ -62,18 +64,30 @@ type executor struct {
 	wakes    *wakes
 }
 
-// execute runs the firing to its end: gate, lock, start, run, finish, release. The caller has taken
-// a worker for it, unless it begins early. execute gives the worker back while it waits and when it
-// returns. The end of stop ends waiting: another replica may adopt the run.
-func (x *executor) execute(stop context.Context, f *firing) {
+// execute runs firings that begin at the same time to their ends: gate, lock, start, run, finish,
+// release. The caller has taken a worker for each, unless it begins early. Each firing runs in a
+// goroutine of its own when the first tries have ended. execute adds these goroutines to running,
+// and does not wait for them.
+func (x *executor) execute(stop context.Context, all []*firing, running *sync.WaitGroup) {
+	for _, f := range all {
+		startSpans(x.tracing, f, x.clock)
+	}
+	x.locks.tryTogether(stop, all)
+	for _, f := range all {
+		running.Go(func() { x.executeOne(stop, f) })
+	}
+}
+
+// executeOne runs a firing to its end after its first try. It gives the worker back while it waits
+// and when it returns. The end of stop ends waiting: another replica may adopt the run.
+func (x *executor) executeOne(stop context.Context, f *firing) {
 	defer x.wakes.left(f)
 	defer f.done()
 	defer x.handOver(f)
 	defer f.worker.giveBack()
 	defer f.expected.End()
-	startSpans(x.tracing, f, x.clock)
 	defer f.spans.finish()
-	if f.adopted == uuid.Nil && !x.locks.passGate(stop, f) {
+	if f.first.gone {
 		return
 	}
 	x.events.taken(f)
@@ -115,7 +129,9 @@ func (x *executor) handOver(f *firing) {
 // obtain locks the resources and starts the run. While they are held, it waits by the job's policy.
 // It returns nil if the firing was skipped, belongs to another replica, or is left to others.
 func (x *executor) obtain(stop context.Context, f *firing) *claim {
-	f.asked = time.Now()
+	if !f.first.tried {
+		f.asked = time.Now()
+	}
 	defer x.waits.passOn(f)
 	policy, rowHeld := newWaitPolicy(f, f.asked), false
 	var blocked *refusal
@@ -123,10 +139,10 @@ func (x *executor) obtain(stop context.Context, f *firing) *claim {
 		var lock *locking.Lock
 		found := x.locks.known(f, blocked)
 		if found == nil && !x.waits.resume(stop, f, blocked) || !x.mayStart(f, policy, blocked) {
+			release(f, f.first.lock)
 			return nil
 		}
 		if found == nil {
-			f.unlocked = false
 			lock, found = x.locks.take(stop, f, blocked)
 		}
 		if stop.Err() != nil {

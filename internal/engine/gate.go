@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"strconv"
 	"time"
 
@@ -10,18 +9,6 @@ import (
 
 // gateTTL is longer than the clock differences of replicas. A lost gate costs one useless start.
 const gateTTL = time.Minute
-
-// passGate reports whether this replica may start the firing. Only a clear refusal ends the firing
-// on this replica. An error may be a lost reply or a failed memcached; then the store decides.
-func (l advisoryLocks) passGate(ctx context.Context, f *firing) bool {
-	if l.locker == nil {
-		return true
-	}
-	start := f.spans.now()
-	won, err := l.locker.Gate(ctx, f.gateName(), gateTTL)
-	f.spans.step("gate", start, err)
-	return won || err != nil
-}
 
 // gateName returns the gate of the firing, for the definition that this replica has.
 func (p pending) gateName() string {

@@ -25,7 +25,7 @@ type advisoryLocks struct {
 // known returns what blocks the firing as of the last look at the locks, or nil if the firing must
 // try to lock. It sends no request.
 func (l advisoryLocks) known(f *firing, before *refusal) *refusal {
-	if l.locker == nil || l.held.none() {
+	if l.locker == nil || f.first.tried || l.held.none() {
 		return nil
 	}
 	lock, isKnown := l.held.blocker(f.position(), f.entry.requests)
@@ -52,6 +52,10 @@ func (l advisoryLocks) refused(f *firing, b *refusal) {
 // try, or nil.
 func (l advisoryLocks) take(ctx context.Context, f *firing,
 	before *refusal) (*locking.Lock, *refusal) {
+	if f.first.tried {
+		return f.first.take()
+	}
+	f.unlocked = false
 	start := f.spans.now()
 	lock, found := l.tryAll(ctx, f, before)
 	f.spans.locked(start, found)
@@ -62,20 +66,31 @@ func (l advisoryLocks) take(ctx context.Context, f *firing,
 // its limit, or while the database of the job is not available.
 func (l advisoryLocks) tryAll(ctx context.Context, f *firing,
 	before *refusal) (*locking.Lock, *refusal) {
-	if err := l.clockLimit.check(time.Now()); err != nil {
-		return nil, &refusal{reason: reasons.ClockOff, detail: err.Error()}
-	}
-	if err := l.databases.available(f.entry.Database); err != nil {
-		return nil, &refusal{reason: reasons.DatabaseUnavailable, detail: err.Error()}
-	}
-	if l.locker == nil {
-		return nil, nil
+	if found := l.unavailable(f); found != nil || l.locker == nil {
+		return nil, found
 	}
 	if before != nil && before.granted && l.stillHeld(ctx, before.blocker) {
 		return nil, before
 	}
-	owner, sent := l.owner(f), time.Now()
-	lock, err := l.locker.TryAcquireIn(ctx, f.session.ID, owner, f.entry.requests)
+	sent := time.Now()
+	lock, err := l.locker.TryAcquireIn(ctx, f.session.ID, l.owner(f), f.entry.requests)
+	return l.result(f, before, lock, err, sent)
+}
+
+// unavailable returns why the firing may not start now, whoever holds its locks, or nil.
+func (l advisoryLocks) unavailable(f *firing) *refusal {
+	if err := l.clockLimit.check(time.Now()); err != nil {
+		return &refusal{reason: reasons.ClockOff, detail: err.Error()}
+	}
+	if err := l.databases.available(f.entry.Database); err != nil {
+		return &refusal{reason: reasons.DatabaseUnavailable, detail: err.Error()}
+	}
+	return nil
+}
+
+// result returns what take returns for the result of a try that was sent then.
+func (l advisoryLocks) result(f *firing, before *refusal, lock *locking.Lock, err error,
+	sent time.Time) (*locking.Lock, *refusal) {
 	var held *locking.HeldError
 	switch {
 	case err == nil:

@@ -193,12 +193,18 @@ type worker struct {
 
 // begin takes a worker, or none if the firing may begin early.
 func (w *worker) begin(ctx context.Context, mayBeginEarly bool) error {
-	if w.early = mayBeginEarly && w.pool.tryEarly(); w.early {
+	if mayBeginEarly && w.tryEarly() {
 		return nil
 	}
 	err := w.pool.acquire(ctx)
 	w.has = err == nil
 	return err
+}
+
+// tryEarly reports whether a firing may begin early without waiting for a worker.
+func (w *worker) tryEarly() bool {
+	w.early = w.pool.tryEarly()
+	return w.early
 }
 
 // mayStart reports whether the firing may ask for its start: it has a worker or has begun early.
