@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -31,7 +30,8 @@ names changed keys that need a restart.
 While the database does not answer at the start, the replica waits for it and logs
 that. Until the database answers, the replica serves no page.
 
-The replica collects garbage as with GOGC=150, unless GOGC is set.
+Unless GOGC is set, the replica collects garbage when the heap has grown to two and a
+half times what is in use, but not before 64 MB of garbage have gathered.
 
 Under systemd with Type=notify, the replica tells systemd when it has started,
 reloads or stops, and that it is alive (WatchdogSec).`,
@@ -64,23 +64,11 @@ reloads or stops, and that it is alive (WatchdogSec).`,
 			if err != nil {
 				return err
 			}
-			collectLessOften(os.Getenv)
+			collecting, end := context.WithCancel(cmd.Context())
+			defer end()
+			collections{decided: func(int) {}}.run(collecting, os.Getenv)
 			return c.runReloading(cmd.Context(), app.NewSupervisor(replica, manager), reloads)
 		},
-	}
-}
-
-// gcPercent is by how many percent the heap of a replica may grow, from what is in use, until the
-// next garbage collection. Most of the heap, such as the cron table, stays in use, and each
-// collection reads all of it. Go's 100 costs more processor time, and 200 costs more memory: with
-// 9,000 jobs and many requests for pages, a replica took 440 MB instead of 250.
-const gcPercent = 150
-
-// collectLessOften sets gcPercent, unless the environment sets it. A replica calls it after its
-// start, which uses the most memory.
-func collectLessOften(getenv func(string) string) {
-	if getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
 	}
 }
 
