@@ -44,13 +44,13 @@ func TestEachCollectionDecidesOnTheNext(t *testing.T) {
 func TestTheEnvironmentDecidesOnCollections(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(123))
 	for _, gogc := range []string{"off", "80"} {
-		collections{func(percent int) { t.Errorf("decided on %d with GOGC=%s", percent, gogc) }}.run(
-			t.Context(), func(name string) string {
-				if name != "GOGC" {
-					t.Errorf("read %s, want GOGC", name)
-				}
-				return gogc
-			})
+		c := collections{func(percent int) { t.Errorf("%d with GOGC=%s", percent, gogc) }}
+		c.run(t.Context(), func(name string) string {
+			if name != "GOGC" {
+				t.Errorf("read %s, want GOGC", name)
+			}
+			return gogc
+		})
 	}
 	if got := debug.SetGCPercent(123); got != 123 {
 		t.Errorf("GOGC is %d", got)

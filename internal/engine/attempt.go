@@ -16,7 +16,6 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
-	"github.com/holdfast-dev/holdfast/retry"
 )
 
 // abandonAfter is how long a handler may ignore the end of its context. Then its claim is given
@@ -46,8 +45,10 @@ type performer struct {
 // locks. It reports whether another attempt follows, and after which delay. A firing that has begun
 // early gets its worker here. If it gets none soon, perform gives back the claim and the locks
 // without calling the handler, so that the locks do not wait for a worker.
+//
+// began is when the first attempt of this replica began.
 func (p performer) perform(f *firing, c *claim,
-	retries *retry.Series) (delay time.Duration, again bool) {
+	began time.Time) (delay time.Duration, again bool) {
 	handler, params := bindTriggerParams(p.registry, f)
 	run := jobs.Run{
 		ID: f.run, Job: f.entry.Name, ScheduledAt: f.ScheduledAt, Key: f.Key,
@@ -81,7 +82,7 @@ func (p performer) perform(f *firing, c *claim,
 		ended = judge(ctx, context.Cause(ctx))
 	}
 	took := time.Since(start)
-	delay, again = mayRetry(f, ended, retries)
+	delay, again = mayRetry(f, ended, began)
 	// Another attempt needs a claim of its own. Until the end of this one is recorded, the store
 	// would return the current claim.
 	finishing := f.spans.now()
@@ -250,13 +251,20 @@ func protect(ctx context.Context, handle jobs.HandlerFunc, run *jobs.Run) (err e
 }
 
 // mayRetry reports whether the job's policy allows another attempt of the run after this end, and
-// after which delay. Another replica may execute that attempt.
-func mayRetry(f *firing, o outcome, retries *retry.Series) (delay time.Duration, again bool) {
-	var refused *triggerParamsError
-	if o.state != jobs.Failed && o.state != jobs.TimedOut || errors.As(o.err, &refused) {
+// after which delay. Another replica may execute that attempt. began is when the first attempt of
+// this replica began.
+func mayRetry(f *firing, o outcome, began time.Time) (delay time.Duration, again bool) {
+	if o.state != jobs.Failed && o.state != jobs.TimedOut {
 		return 0, false
 	}
-	delay, again = retries.Next(time.Now())
+	var refused *triggerParamsError
+	if errors.As(o.err, &refused) {
+		return 0, false
+	}
+	if f.retries == nil {
+		f.retries = f.entry.Retry.Start(began)
+	}
+	delay, again = f.retries.Next(time.Now())
 	return delay, again && (f.entry.Retry.Attempts == 0 || f.attempt < f.entry.Retry.Attempts)
 }
 

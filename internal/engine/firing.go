@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/retry"
 )
 
 // firing is a firing that this replica executes, from gate to release. It belongs to one goroutine.
@@ -31,8 +32,9 @@ type firing struct {
 	noted    *jobs.Blocker // the blocker that the store has recorded
 	asked    time.Time     // when this attempt began to lock
 	first    firstTry
-	unlocked bool   // it asked the store while another run of its job had advisory locks
-	woken    string // the released resource for which it was woken, until its next try
+	retries  *retry.Series // nil until an attempt has failed
+	unlocked bool          // it asked the store while another run of its job had advisory locks
+	woken    string        // the released resource for which it was woken, until its next try
 }
 
 // MarshalZerologObject adds the fields of each line about the firing. A firing that succeeds writes
@@ -91,7 +93,7 @@ func (x *executor) executeOne(stop context.Context, f *firing) {
 		return
 	}
 	x.events.taken(f)
-	retries := f.entry.Retry.Start(time.Now())
+	began := time.Now()
 	for {
 		c := x.obtain(stop, f)
 		if c == nil {
@@ -102,7 +104,7 @@ func (x *executor) executeOne(stop context.Context, f *firing) {
 			return
 		}
 		f.begun = true
-		delay, again := x.attempts.perform(f, c, retries)
+		delay, again := x.attempts.perform(f, c, began)
 		if !again {
 			return
 		}

@@ -10,9 +10,9 @@ import (
 )
 
 // listCodec is the codec of an array type whose parameters are the columns of large batches. pgx
-// encodes an array element by element: it copies each one to the heap, and grows its buffer as often
-// as it is full. listCodec encodes the most frequent types of columns without both. It leaves other
-// values, and all results, to the codec of pgx.
+// encodes an array element by element: it copies each one to the heap, and grows its buffer as
+// often as it is full. listCodec encodes the most frequent types of columns without both. It leaves
+// other values, and all results, to the codec of pgx.
 type listCodec struct{ pgtype.Codec }
 
 // registerLists makes a connection with these types encode lists with listCodec.
@@ -55,8 +55,8 @@ func (c listCodec) PlanEncode(m *pgtype.Map, oid uint32, format int16,
 }
 
 // listPlan encodes a list in PostgreSQL's binary format of an array with one dimension (array_recv
-// in its source): the number of dimensions, whether there are NULLs, the type of the elements, their
-// number, the first index, and each element with its size.
+// in its source): the number of dimensions, whether there are NULLs, the type of the elements,
+// their number, the first index, and each element with its size.
 type listPlan[T any] struct {
 	element uint32
 	size    func(T) int

@@ -69,7 +69,7 @@ type Lock = attempt.Lock
 // LocksOf returns the exclusive and shared requests. Fences of other databases do not check
 // requests for slots.
 func LocksOf(requests []locking.Request) []Lock {
-	var locks []Lock
+	locks := make([]Lock, 0, len(requests))
 	for _, r := range requests {
 		if r.Mode != locking.Slotted {
 			locks = append(locks, Lock{Key: r.Resource.Key(), Shared: r.Mode == locking.Shared})

@@ -78,7 +78,8 @@ func (b *Backend) moveText(buffer []byte, request *call) []byte {
 	return buffer
 }
 
-// maxPooled is the size of the largest text whose room is kept. A look at 256 gates has about 20 KiB.
+// maxPooled is the size of the largest text whose room is kept. A look at 256 gates has about
+// 20 KiB.
 const maxPooled = 32 << 10
 
 // add adds a command that stores a new item.

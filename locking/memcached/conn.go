@@ -100,8 +100,8 @@ func (c *conn) withdraw(request *call) bool {
 	return false
 }
 
-// write sends queued calls unless another goroutine does so. It sends one request. Further calls are
-// sent by a goroutine, so that no caller has to send for others forever.
+// write sends queued calls unless another goroutine does so. It sends one request. Further calls
+// are sent by a goroutine, so that no caller has to send for others forever.
 func (c *conn) write() {
 	c.mu.Lock()
 	mine := !c.writing && len(c.queued) > 0

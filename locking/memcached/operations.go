@@ -175,6 +175,15 @@ func (b *Backend) DeleteAll(ctx context.Context, items []locking.Item) []error {
 
 // changeAll makes the changes, on all servers at the same time.
 func (b *Backend) changeAll(ctx context.Context, changes []*change) {
+	if len(changes) == 1 { // most locks have one name
+		c := changes[0]
+		if err := locking.CheckKey(c.key); err != nil {
+			c.finish(err)
+			return
+		}
+		b.link(c.key).changeAll(ctx, changes)
+		return
+	}
 	b.eachServer(len(changes), func(i int) string { return changes[i].key },
 		func(i int) error { return locking.CheckKey(changes[i].key) },
 		func(i int, err error) { changes[i].finish(err) },
