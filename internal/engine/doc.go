@@ -13,7 +13,8 @@
 //	ready.go          the queue of ready firings, in an order that differs by replica
 //	prefilter.go      drop queued firings that other replicas have begun
 //	firing.go         all steps of one firing, in their order
-//	gate.go           gate: ask memcached whether another replica has the firing
+//	firsttry.go       gate, and the first try to lock: for firings that begin together
+//	gate.go           the names of gates
 //	lock.go           lock and release: the advisory locks
 //	start.go          start: request the claim from the store
 //	refusal.go        why a lock or a start was refused
@@ -89,6 +90,11 @@
 // replica has the firing. Only a clear refusal ends a firing there. The advisory locks come next:
 // all or nothing, and cheap to poll. Then the store decides on the start and grants a claim. The
 // claim gives the run its right to commit.
+//
+// Firings that begin without a worker begin together, up to 256 of them: the replica adds all their
+// gates in one request, and then all their advisory locks in another one. After that, each firing
+// goes on alone. If a server of memcached does not answer, all these firings wait for its timeout.
+// Then the replica does not ask this server for two seconds.
 //
 // While a resource is held, a waiting firing holds nothing itself. It gives back its locks and its
 // worker, waits by the job's policy and tries again, at most until the job's next scheduled time.

@@ -235,7 +235,8 @@ func testAddAll(t *testing.T, f Fixture) {
 func testAddOnly(t *testing.T, b locking.Backend) {
 	items := []locking.Item{
 		{Key: "only1", Value: []byte("1"), AddOnly: true}, {Key: "kept2", Value: []byte("2")},
-		{Key: "k1", Value: []byte("x"), AddOnly: true}, {Key: "k2", Value: []byte("x")},
+		{Key: "k1", Value: []byte("x"), AddOnly: true},
+		{Key: "k2", Value: []byte("w2")}, // as long as the holder's
 		{Key: "only3", Value: []byte("3"), AddOnly: true}, {Key: "kept4", Value: []byte("4")},
 	}
 	results := b.AddAll(t.Context(), items, keyTTL)
