@@ -56,7 +56,7 @@ type Backend interface {
 	DeleteAll(ctx context.Context, items []Item) []error
 }
 
-// Item is a key of a Backend with its value.
+// Item is a key of a Backend with its value, which must not be changed any more.
 type Item struct {
 	Key   string
 	Value []byte

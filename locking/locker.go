@@ -120,12 +120,12 @@ func (o *Options) checkEntries() error {
 // TryAcquire then returns ErrUnavailable if the grants cannot be reached. It returns ErrNoSession
 // if there is no session, and ErrSessionLost if the session was lost meanwhile.
 func (l *Locker) TryAcquire(ctx context.Context, owner Owner, requests []Request) (*Lock, error) {
+	if l.keeper == nil {
+		return l.TryAcquireIn(ctx, uuid.Nil, owner, requests)
+	}
 	normalized, err := Normalize(requests)
 	if err != nil {
 		return nil, err
-	}
-	if l.keeper == nil {
-		return l.tryAlone(ctx, uuid.Nil, owner, normalized)
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -142,11 +142,11 @@ func (l *Locker) TryAcquire(ctx context.Context, owner Owner, requests []Request
 // store. If Options.Sessions reports the session dead, any replica may remove the advisory locks.
 func (l *Locker) TryAcquireIn(ctx context.Context, session uuid.UUID, owner Owner,
 	requests []Request) (*Lock, error) {
-	normalized, err := Normalize(requests)
+	t, err := l.newNormalTry(ctx, session, Wanted{owner, requests})
 	if err != nil {
 		return nil, err
 	}
-	return l.tryAlone(ctx, session, owner, normalized)
+	return t.alone(ctx)
 }
 
 // Wanted is what one owner wants to lock.
@@ -155,29 +155,22 @@ type Wanted struct {
 	Requests []Request
 }
 
-// Tried is what TryAcquireIn returns for one owner.
-type Tried struct {
-	Lock *Lock
-	Err  error
-}
-
 // TryAcquireEachIn is TryAcquireIn for several owners, in as few requests as possible. Each owner
-// gets a lock of its own, or none. The results have the order of the owners. An owner is refused
-// by each one before it that wants the same resource, also if that one gets no lock.
-func (l *Locker) TryAcquireEachIn(ctx context.Context, session uuid.UUID,
-	all []Wanted) []Tried {
-	results := make([]Tried, len(all))
+// gets a lock of its own, or none. TryAcquireEachIn calls tried once for each of them, with its
+// index, as soon as its result is known. These calls may be concurrent. TryAcquireEachIn returns
+// when the last one has returned. An owner may be refused by one before it that wants the same
+// resource and gets no lock either.
+func (l *Locker) TryAcquireEachIn(ctx context.Context, session uuid.UUID, all []Wanted,
+	tried func(i int, lock *Lock, err error)) {
 	tries := make([]*try, len(all)) // nil where there is an error
 	var items []Item
 	for i, w := range all {
-		var normalized []Request
-		if normalized, results[i].Err = Normalize(w.Requests); results[i].Err != nil {
+		var err error
+		if tries[i], err = l.newNormalTry(ctx, session, w); err != nil {
+			tried(i, nil, err)
 			continue
 		}
-		if tries[i], results[i].Err = l.newTry(ctx, session, w.Owner,
-			normalized); results[i].Err == nil {
-			items = append(items, itemsOf(tries[i].additions)...)
-		}
+		items = append(items, itemsOf(tries[i].additions)...)
 	}
 	added := l.addItems(ctx, items)
 	var failed sync.WaitGroup
@@ -187,25 +180,31 @@ func (l *Locker) TryAcquireEachIn(ctx context.Context, session uuid.UUID,
 		}
 		mine := added[:len(t.additions)]
 		added = added[len(mine):]
-		settle := func() { results[i].Lock, results[i].Err = t.settle(ctx, mine) }
-		if !slices.ContainsFunc(mine, func(a Added) bool { return a.Err != nil }) {
-			settle() // sends no request
+		settle := func() {
+			lock, err := t.settle(ctx, mine)
+			tried(i, lock, err)
+		}
+		if slices.ContainsFunc(mine, func(a Added) bool { return a.Err != nil }) {
+			failed.Go(settle) // sends requests
 		} else {
-			failed.Go(settle)
+			settle()
 		}
 	}
 	failed.Wait()
-	return results
 }
 
-// tryAlone is TryAcquire without Grants.
-func (l *Locker) tryAlone(ctx context.Context, session uuid.UUID, owner Owner,
-	normalized []Request) (*Lock, error) {
-	t, err := l.newTry(ctx, session, owner, normalized)
+// newNormalTry is newTry for requests that may not be in normal form.
+func (l *Locker) newNormalTry(ctx context.Context, session uuid.UUID, w Wanted) (*try, error) {
+	normalized, err := Normalize(w.Requests)
 	if err != nil {
 		return nil, err
 	}
-	return t.settle(ctx, l.addItems(ctx, itemsOf(t.additions)))
+	return l.newTry(ctx, session, w.Owner, normalized)
+}
+
+// alone sends the first request for this try only, and ends it.
+func (t *try) alone(ctx context.Context) (*Lock, error) {
+	return t.settle(ctx, t.locker.addItems(ctx, itemsOf(t.additions)))
 }
 
 // try is one try to lock all requests, or none.
@@ -370,14 +369,24 @@ func (l *Locker) settle(ctx context.Context, as content, additions []addition, a
 // judgeEach sets the results of additions after a request. It returns the indexes of those that
 // failed and may succeed at another try.
 func (l *Locker) judgeEach(ctx context.Context, additions []addition, added []Added) (again []int) {
+	var failed []int
 	for i := range additions {
-		a := &additions[i]
-		a.version = added[i].Version
-		if added[i].Err == nil {
-			continue
+		additions[i].version = added[i].Version
+		if added[i].Err != nil {
+			failed = append(failed, i)
 		}
-		var retry bool
-		if retry, a.err = l.judge(ctx, a.advisoryLock, added[i]); retry {
+	}
+	retry := make([]bool, len(failed))
+	var judged sync.WaitGroup // looks at the same time share their requests
+	for n, i := range failed {
+		judged.Go(func() {
+			a := &additions[i]
+			retry[n], a.err = l.judge(ctx, a.advisoryLock, added[i])
+		})
+	}
+	judged.Wait()
+	for n, i := range failed {
+		if retry[n] {
 			again = append(again, i)
 		}
 	}

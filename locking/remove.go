@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	removeTimeout = 3 * time.Second // for the further tries with all advisory locks of a lock
+	removeTimeout = 3 * time.Second // for all advisory locks of a lock together
 	sweepTimeout  = 3 * time.Second // for each search for strays
 )
 
@@ -23,7 +23,8 @@ func (l *Locker) removeAll(ctx context.Context, advisory []advisoryLock) error {
 	if len(advisory) == 0 {
 		return nil
 	}
-	ctx = context.WithoutCancel(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
+	defer cancel()
 	errs := l.deleteAll(ctx, advisory)
 	if slices.ContainsFunc(errs, failed) {
 		l.removeFailed(ctx, advisory, errs)
@@ -49,8 +50,6 @@ func (l *Locker) deleteAll(ctx context.Context, advisory []advisoryLock) []error
 
 // removeFailed tries again to remove the advisory locks whose removal failed, and updates errs.
 func (l *Locker) removeFailed(ctx context.Context, advisory []advisoryLock, errs []error) {
-	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
-	defer cancel()
 	policy := retry.Policy{Attempts: 3, Delay: 50 * time.Millisecond, Jitter: 0.5}
 	for i, e := range slices.Backward(advisory) {
 		if !failed(errs[i]) {

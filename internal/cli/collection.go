@@ -48,7 +48,8 @@ func (c collections) decide(ctx context.Context) {
 
 // percentFor returns the GOGC for a heap with so many bytes in use.
 func percentFor(inUse uint64) int {
-	const most = 10_000 // a heap of 650 kB; no replica has less
+	// Go takes 4 MB for the heap in use if it is smaller (heapMinimum in its source).
+	const most = leastGarbage * 100 / (4 << 20)
 	return int(min(max(gcPercent, leastGarbage*100/max(inUse, 1)), most))
 }
 

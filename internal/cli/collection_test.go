@@ -9,7 +9,7 @@ import (
 
 func TestPercentForAHeap(t *testing.T) {
 	const mb = 1 << 20
-	for inUse, want := range map[uint64]int{0: 10_000, 100: 10_000, mb: 6_400, 16 * mb: 400,
+	for inUse, want := range map[uint64]int{0: 1600, 100: 1600, 4 * mb: 1600, 16 * mb: 400,
 		32 * mb: 200, 42 * mb: 152, 43 * mb: 150, 1000 * mb: 150} {
 		if got := percentFor(inUse); got != want {
 			t.Errorf("%d for %d bytes in use, want %d", got, inUse, want)

@@ -246,7 +246,7 @@ const mostTogether = 256
 // reports whether there was one. If it begins early, the firings behind it that may do so begin
 // together with it.
 func (d *dispatcher) dispatch(ctx context.Context, session *liveSession, w worker) bool {
-	first := d.take(ctx, session, w)
+	first := d.take(ctx, session, w, nil)
 	if first == nil {
 		return false
 	}
@@ -256,7 +256,7 @@ func (d *dispatcher) dispatch(ctx context.Context, session *liveSession, w worke
 		if !w.tryEarly() {
 			break
 		}
-		f := d.take(ctx, session, w)
+		f := d.take(ctx, session, w, all)
 		if f == nil {
 			w.free()
 			break
@@ -268,9 +268,10 @@ func (d *dispatcher) dispatch(ctx context.Context, session *liveSession, w worke
 }
 
 // take removes the first ready firing from the queue, or returns nil if there is none for this
-// worker. It leaves firings that are older than their thresholds to the misfire policy, which may
-// have recorded them already.
-func (d *dispatcher) take(ctx context.Context, session *liveSession, w worker) *firing {
+// worker, or none that can begin with the others at once. It leaves firings that are older than
+// their thresholds to the misfire policy, which may have recorded them already.
+func (d *dispatcher) take(ctx context.Context, session *liveSession, w worker,
+	others []*firing) *firing {
 	for {
 		p, ok := d.ready.pop()
 		if !ok {
@@ -286,6 +287,11 @@ func (d *dispatcher) take(ctx context.Context, session *liveSession, w worker) *
 			continue
 		}
 		if d.prefilter.isWorthwhile(p, d.clock.now()) {
+			if len(others) > 0 { // they must not wait for memcached
+				p.hold.giveBack()
+				d.ready.push(p)
+				return nil
+			}
 			d.prefilter.drop(ctx, p)
 			continue
 		}

@@ -68,16 +68,15 @@ type executor struct {
 
 // execute runs firings that begin at the same time to their ends: gate, lock, start, run, finish,
 // release. The caller has taken a worker for each, unless it begins early. Each firing runs in a
-// goroutine of its own when the first tries have ended. execute adds these goroutines to running,
-// and does not wait for them.
+// goroutine of its own when its first try has ended. execute adds these goroutines to running, and
+// does not wait for them.
 func (x *executor) execute(stop context.Context, all []*firing, running *sync.WaitGroup) {
 	for _, f := range all {
 		startSpans(x.tracing, f, x.clock)
 	}
-	x.locks.tryTogether(stop, all)
-	for _, f := range all {
+	x.locks.tryTogether(stop, all, func(f *firing) {
 		running.Go(func() { x.executeOne(stop, f) })
-	}
+	})
 }
 
 // executeOne runs a firing to its end after its first try. It gives the worker back while it waits
@@ -141,7 +140,6 @@ func (x *executor) obtain(stop context.Context, f *firing) *claim {
 		var lock *locking.Lock
 		found := x.locks.known(f, blocked)
 		if found == nil && !x.waits.resume(stop, f, blocked) || !x.mayStart(f, policy, blocked) {
-			release(f, f.first.lock)
 			return nil
 		}
 		if found == nil {
@@ -189,15 +187,18 @@ func (x *executor) obtain(stop context.Context, f *firing) *claim {
 }
 
 // mayStart reports whether the firing may still start. If not, it records the reason: its job was
-// removed from the configuration, or its limit has passed.
+// removed from the configuration, or its limit has passed. The record takes time and needs neither
+// a worker nor the locks of the first try.
 func (x *executor) mayStart(f *firing, policy *waitPolicy, blocked *refusal) bool {
 	switch {
 	case !f.begun && x.table.removed(f.entry):
 		f.worker.giveBack()
+		release(f, f.first.lock)
 		x.notes.skip(f, policy, &refusal{reason: reasons.JobGone, detail: jobRemoved},
 			reasons.JobGone)
 	case f.tooLate(x.clock.now()):
 		f.worker.giveBack()
+		release(f, f.first.lock)
 		x.notes.miss(f, policy, blocked)
 	default:
 		return true

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,31 +28,85 @@ func (t *firstTry) take() (*locking.Lock, *refusal) {
 }
 
 // tryTogether makes the first tries of firings that begin at the same time, in the same session. It
-// tries no locks where it need not ask memcached to know that the firing may not start.
-func (l advisoryLocks) tryTogether(ctx context.Context, all []*firing) {
-	if l.locker == nil {
-		return
+// tries no locks where it need not ask memcached to know that the firing may not start. It calls
+// tried once for each firing, as soon as its first try has ended. These calls may be concurrent.
+func (l advisoryLocks) tryTogether(ctx context.Context, all []*firing, tried func(*firing)) {
+	if l.locker != nil {
+		l.passGates(ctx, all)
 	}
-	l.passGates(ctx, all)
 	trying := make([]*firing, 0, len(all))
 	wanted := make([]locking.Wanted, 0, len(all))
 	for _, f := range all {
-		if !f.first.gone && l.unavailable(f) == nil && l.known(f, nil) == nil {
-			trying = append(trying, f)
-			wanted = append(wanted, locking.Wanted{Owner: l.owner(f), Requests: f.entry.requests})
+		if l.locker == nil || f.first.gone || l.unavailable(f) != nil || l.known(f, nil) != nil {
+			tried(f)
+			continue
 		}
+		trying = append(trying, f)
+		wanted = append(wanted, locking.Wanted{Owner: l.owner(f), Requests: f.entry.requests})
 	}
 	if len(trying) == 0 {
 		return
 	}
 	sent := time.Now()
-	for i, t := range l.locker.TryAcquireEachIn(ctx, trying[0].session.ID, wanted) {
+	settle := func(i int, lock *locking.Lock, err error) {
 		f := trying[i]
 		f.asked, f.first.tried = sent, true
-		f.first.lock, f.first.found = l.result(f, nil, t.Lock, t.Err, sent)
+		f.first.lock, f.first.found = l.result(f, nil, lock, err, sent)
 		f.spans.locked(sent, f.first.found)
+		tried(f)
+	}
+	mates := groupmates{all: trying}
+	l.locker.TryAcquireEachIn(ctx, trying[0].session.ID, wanted,
+		func(i int, lock *locking.Lock, err error) {
+			if !mates.refuse(i, err) {
+				settle(i, lock, err)
+			}
+		})
+	for i, err := range mates.refused {
+		if mates.have(err) {
+			settle(i, nil, err)
+		} else {
+			tried(trying[i])
+		}
 	}
 }
+
+// groupmates are firings that try to lock together. One of them may be refused by another one that
+// then gets no lock either, because it wants more names. Such a firing must try again alone: the
+// run that refused it never was its blocker. It may be used concurrently.
+type groupmates struct {
+	all     []*firing
+	mu      sync.Mutex
+	failed  map[string]bool            // the runs that got no lock
+	runs    map[string]bool            // of all; nil until a firing is refused
+	refused map[int]*locking.HeldError // by the index of the firing, which another one has refused
+}
+
+// refuse notes the result of a firing, and reports whether another one of them has refused it.
+func (g *groupmates) refuse(i int, err error) bool {
+	if err == nil {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.runs == nil {
+		g.runs, g.failed = make(map[string]bool, len(g.all)), map[string]bool{}
+		g.refused = map[int]*locking.HeldError{}
+		for _, f := range g.all {
+			g.runs[f.run.String()] = true
+		}
+	}
+	g.failed[g.all[i].run.String()] = true
+	var held *locking.HeldError
+	if !errors.As(err, &held) || !g.runs[held.Holder.Run] {
+		return false
+	}
+	g.refused[i] = held
+	return true
+}
+
+// have reports whether the firing that refused another one has its locks.
+func (g *groupmates) have(held *locking.HeldError) bool { return !g.failed[held.Holder.Run] }
 
 // passGates finds out which of the firings this replica may start. Only a clear refusal ends a
 // firing on this replica. An error may be a lost reply or a failed memcached; then the store

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/retry"
 )
 
 // requestBackend counts the requests that add keys. It calls beforeLocks before each one that adds
@@ -20,7 +22,7 @@ import (
 type requestBackend struct {
 	locking.Backend
 	requests    atomic.Int64
-	beforeLocks func()
+	beforeLocks atomic.Pointer[func()]
 }
 
 func (b *requestBackend) Add(ctx context.Context, key string, value []byte,
@@ -33,8 +35,8 @@ func (b *requestBackend) Add(ctx context.Context, key string, value []byte,
 func (b *requestBackend) AddAll(ctx context.Context, items []locking.Item,
 	ttl time.Duration) []locking.Added {
 	b.requests.Add(1)
-	if b.beforeLocks != nil && !strings.Contains(items[0].Key, ":gate:") {
-		b.beforeLocks()
+	if before := b.beforeLocks.Load(); before != nil && !strings.Contains(items[0].Key, ":gate:") {
+		(*before)()
 	}
 	return b.Backend.AddAll(ctx, items, ttl)
 }
@@ -82,11 +84,12 @@ func TestFiringOfAJobRemovedDuringItsFirstTryReleasesItsLocks(t *testing.T) {
 		b := &requestBackend{}
 		o := c.lockedBy(b, takes(0), once(t, "job", time.Minute, "table"))
 		replica, stop := c.begin(o)
-		b.beforeLocks = func() {
+		removeJobs := func() {
 			if _, err := replica.SetJobs(nil); err != nil {
 				t.Error(err)
 			}
 		}
+		b.beforeLocks.Store(&removeJobs)
 		time.Sleep(time.Minute + 10*time.Second)
 		if got := c.outcomes("job"); len(got) != 1 ||
 			!strings.HasPrefix(got[0], string(jobs.Skipped)) {
@@ -100,5 +103,41 @@ func TestFiringOfAJobRemovedDuringItsFirstTryReleasesItsLocks(t *testing.T) {
 			t.Error(err)
 		}
 		stop()
+	})
+}
+
+// A firing that wants more names, and gets no lock, does not refuse the firings that begin together
+// with it. The second of them would otherwise be skipped, because it tries only once.
+func TestFiringWithoutItsLocksRefusesNoneThatBeginsWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		b, handler := &requestBackend{}, &slowing{}
+		var table []jobs.Job
+		for i := range 20 {
+			// all begin together, in an order that the test does not know
+			free, held := fmt.Sprint("free-", i), fmt.Sprint("held-", i)
+			one, both := once(t, fmt.Sprint("one-", i), 2*time.Minute, free),
+				once(t, fmt.Sprint("both-", i), 2*time.Minute, free, held)
+			one.Wait, both.Wait = retry.Policy{Attempts: 1}, retry.Policy{Attempts: 1}
+			one.Misfire, both.Misfire = jobs.MisfireSkip, jobs.MisfireSkip
+			table = append(table, one, both)
+		}
+		table = append(table, once(t, "first", time.Minute)) // from now on, all jobs count as quick
+		o := c.lockedBy(b, handler.registrations(), table...)
+		for i := range 20 {
+			if _, err := o.Locker.TryAcquire(t.Context(), locking.Owner{Job: "blocker"},
+				tables(t, fmt.Sprint("held-", i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stop := c.start(o)
+		time.Sleep(3 * time.Minute)
+		stop()
+		for i := range 20 {
+			if got := c.outcomes(fmt.Sprint("one-", i)); len(got) != 1 ||
+				got[0] != string(jobs.Succeeded) {
+				t.Errorf("one-%d: got %v, want a success", i, got)
+			}
+		}
 	})
 }

@@ -15,9 +15,10 @@ import (
 )
 
 // conn is a connection on which the calls of many callers are in flight. A caller that finds no
-// other one writing writes its own call, and those that came meanwhile, in one request. One
-// goroutine reads the replies, which have the order of the calls. So a caller that has given up
-// leaves its place in the order, and the calls behind it get their own replies.
+// other one writing writes the queued calls in one request, up to a limit. A goroutine writes the
+// calls that are left, and those that came meanwhile. Another one reads the replies, which have the
+// order of the calls. So a caller that has given up leaves its place in the order, and the calls
+// behind it get their own replies.
 //
 // The connection ends with the first error. It also ends if a reply does not arrive within the
 // timeout, because all calls behind it wait too.
