@@ -56,13 +56,13 @@ type Backend interface {
 	DeleteAll(ctx context.Context, items []Item) []error
 }
 
-// Item is a key of a Backend with its value, which must not be changed any more.
+// Item is a key of a Backend with its value. Callers must not change the value afterwards.
 type Item struct {
 	Key   string
 	Value []byte
 	// Version is that of AddAll, or zero. With it, DeleteAll need not read the value.
 	Version Version
-	// AddOnly says that nobody will remove the item. Then AddAll needs neither its version nor, if
+	// AddOnly is true if no caller removes the item. Then AddAll needs neither its version nor, if
 	// the key exists, its value.
 	AddOnly bool
 }

@@ -157,9 +157,9 @@ type Wanted struct {
 
 // TryAcquireEachIn is TryAcquireIn for several owners, in as few requests as possible. Each owner
 // gets a lock of its own, or none. TryAcquireEachIn calls tried once for each of them, with its
-// index, as soon as its result is known. These calls may be concurrent. TryAcquireEachIn returns
-// when the last one has returned. An owner may be refused by one before it that wants the same
-// resource and gets no lock either.
+// index, as soon as its result is known. These calls may be concurrent, and must not block: some
+// are made one after the other. TryAcquireEachIn returns when the last one has returned. An owner
+// may be refused by another one that wants the same resource and gets no lock either.
 func (l *Locker) TryAcquireEachIn(ctx context.Context, session uuid.UUID, all []Wanted,
 	tried func(i int, lock *Lock, err error)) {
 	tries := make([]*try, len(all)) // nil where there is an error

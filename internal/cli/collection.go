@@ -48,7 +48,7 @@ func (c collections) decide(ctx context.Context) {
 
 // percentFor returns the GOGC for a heap with so many bytes in use.
 func percentFor(inUse uint64) int {
-	// Go takes 4 MB for the heap in use if it is smaller (heapMinimum in its source).
+	// Go lets the heap grow to 4 MB * GOGC / 100 in any case (heapMinimum in its source).
 	const most = leastGarbage * 100 / (4 << 20)
 	return int(min(max(gcPercent, leastGarbage*100/max(inUse, 1)), most))
 }

@@ -268,8 +268,9 @@ func (d *dispatcher) dispatch(ctx context.Context, session *liveSession, w worke
 }
 
 // take removes the first ready firing from the queue, or returns nil if there is none for this
-// worker, or none that can begin with the others at once. It leaves firings that are older than
-// their thresholds to the misfire policy, which may have recorded them already.
+// worker. With others, which begin together with the firing, it also returns nil if the prefilter
+// must check the firing first. It leaves firings that are older than their thresholds to the
+// misfire policy, which may have recorded them already.
 func (d *dispatcher) take(ctx context.Context, session *liveSession, w worker,
 	others []*firing) *firing {
 	for {
@@ -287,7 +288,7 @@ func (d *dispatcher) take(ctx context.Context, session *liveSession, w worker,
 			continue
 		}
 		if d.prefilter.isWorthwhile(p, d.clock.now()) {
-			if len(others) > 0 { // they must not wait for memcached
+			if len(others) > 0 { // they must not wait for the prefilter
 				p.hold.giveBack()
 				d.ready.push(p)
 				return nil

@@ -91,10 +91,11 @@
 // all or nothing, and cheap to poll. Then the store decides on the start and grants a claim. The
 // claim gives the run its right to commit.
 //
-// Firings that begin without a worker begin together, up to 256 of them: the replica adds all their
-// gates in one request, and then all their advisory locks in another one. After that, each firing
-// goes on alone. If a server of memcached does not answer, all these firings wait for its timeout.
-// Then the replica does not ask this server for two seconds.
+// Firings that begin without a worker begin together, up to 256 of them. The replica adds all their
+// gates with one request to each server of memcached, and then all their advisory locks. After
+// that, each firing goes on alone. If a firing is refused by another one of them, it waits until
+// the locks of all have been tried. If a server does not answer, all these firings wait for its
+// timeout. Then the replica does not ask this server for two seconds.
 //
 // While a resource is held, a waiting firing holds nothing itself. It gives back its locks and its
 // worker, waits by the job's policy and tries again, at most until the job's next scheduled time.

@@ -66,7 +66,7 @@ type executor struct {
 	wakes    *wakes
 }
 
-// execute runs firings that begin at the same time to their ends: gate, lock, start, run, finish,
+// execute starts firings that begin at the same time on their way: gate, lock, start, run, finish,
 // release. The caller has taken a worker for each, unless it begins early. Each firing runs in a
 // goroutine of its own when its first try has ended. execute adds these goroutines to running, and
 // does not wait for them.

@@ -15,7 +15,7 @@ import (
 // that begin at the same time share its requests.
 type firstTry struct {
 	gone  bool // another replica has passed the gate
-	tried bool // the locks were tried, and take was not called yet
+	tried bool // the result of a try for the locks waits for take
 	lock  *locking.Lock
 	found *refusal
 }
@@ -28,8 +28,9 @@ func (t *firstTry) take() (*locking.Lock, *refusal) {
 }
 
 // tryTogether makes the first tries of firings that begin at the same time, in the same session. It
-// tries no locks where it need not ask memcached to know that the firing may not start. It calls
-// tried once for each firing, as soon as its first try has ended. These calls may be concurrent.
+// does not try to lock for firings that are known to be blocked. It calls tried once for each
+// firing, as soon as its first try has ended. A firing that another one has refused waits until all
+// tries have ended. The calls of tried may be concurrent.
 func (l advisoryLocks) tryTogether(ctx context.Context, all []*firing, tried func(*firing)) {
 	if l.locker != nil {
 		l.passGates(ctx, all)
@@ -55,15 +56,15 @@ func (l advisoryLocks) tryTogether(ctx context.Context, all []*firing, tried fun
 		f.spans.locked(sent, f.first.found)
 		tried(f)
 	}
-	mates := groupmates{all: trying}
+	joint := jointTry{all: trying}
 	l.locker.TryAcquireEachIn(ctx, trying[0].session.ID, wanted,
 		func(i int, lock *locking.Lock, err error) {
-			if !mates.refuse(i, err) {
+			if !joint.refuse(i, err) {
 				settle(i, lock, err)
 			}
 		})
-	for i, err := range mates.refused {
-		if mates.have(err) {
+	for i, err := range joint.refused {
+		if joint.holds(err) {
 			settle(i, nil, err)
 		} else {
 			tried(trying[i])
@@ -71,42 +72,43 @@ func (l advisoryLocks) tryTogether(ctx context.Context, all []*firing, tried fun
 	}
 }
 
-// groupmates are firings that try to lock together. One of them may be refused by another one that
-// then gets no lock either, because it wants more names. Such a firing must try again alone: the
-// run that refused it never was its blocker. It may be used concurrently.
-type groupmates struct {
+// jointTry is a try of several firings to lock. One of them may be refused by another one that
+// wants more names and then gets no lock either. The refused firing then tries again alone. A
+// jointTry may be used concurrently.
+type jointTry struct {
 	all     []*firing
 	mu      sync.Mutex
 	failed  map[string]bool            // the runs that got no lock
-	runs    map[string]bool            // of all; nil until a firing is refused
+	runs    map[string]bool            // of all; nil until a try has failed
 	refused map[int]*locking.HeldError // by the index of the firing, which another one has refused
 }
 
 // refuse notes the result of a firing, and reports whether another one of them has refused it.
-func (g *groupmates) refuse(i int, err error) bool {
+func (t *jointTry) refuse(i int, err error) bool {
 	if err == nil {
 		return false
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.runs == nil {
-		g.runs, g.failed = make(map[string]bool, len(g.all)), map[string]bool{}
-		g.refused = map[int]*locking.HeldError{}
-		for _, f := range g.all {
-			g.runs[f.run.String()] = true
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.runs == nil {
+		t.runs, t.failed = make(map[string]bool, len(t.all)), map[string]bool{}
+		t.refused = map[int]*locking.HeldError{}
+		for _, f := range t.all {
+			t.runs[f.run.String()] = true
 		}
 	}
-	g.failed[g.all[i].run.String()] = true
+	t.failed[t.all[i].run.String()] = true
 	var held *locking.HeldError
-	if !errors.As(err, &held) || !g.runs[held.Holder.Run] {
+	if !errors.As(err, &held) || !t.runs[held.Holder.Run] {
 		return false
 	}
-	g.refused[i] = held
+	t.refused[i] = held
 	return true
 }
 
-// have reports whether the firing that refused another one has its locks.
-func (g *groupmates) have(held *locking.HeldError) bool { return !g.failed[held.Holder.Run] }
+// holds reports whether the firing that refused another one has its locks. It is valid when all
+// results are known.
+func (t *jointTry) holds(held *locking.HeldError) bool { return !t.failed[held.Holder.Run] }
 
 // passGates finds out which of the firings this replica may start. Only a clear refusal ends a
 // firing on this replica. An error may be a lost reply or a failed memcached; then the store

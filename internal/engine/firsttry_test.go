@@ -107,7 +107,7 @@ func TestFiringOfAJobRemovedDuringItsFirstTryReleasesItsLocks(t *testing.T) {
 }
 
 // A firing that wants more names, and gets no lock, does not refuse the firings that begin together
-// with it. The second of them would otherwise be skipped, because it tries only once.
+// with it. Otherwise the firing that wants one name would be skipped, because it tries only once.
 func TestFiringWithoutItsLocksRefusesNoneThatBeginsWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

@@ -77,7 +77,8 @@ func (l advisoryLocks) tryAll(ctx context.Context, f *firing,
 	return l.result(f, before, lock, err, sent)
 }
 
-// unavailable returns why the firing may not start now, whoever holds its locks, or nil.
+// unavailable returns a reason for which the firing may not start now and that does not depend on
+// its locks, or nil.
 func (l advisoryLocks) unavailable(f *firing) *refusal {
 	if err := l.clockLimit.check(time.Now()); err != nil {
 		return &refusal{reason: reasons.ClockOff, detail: err.Error()}
@@ -88,7 +89,7 @@ func (l advisoryLocks) unavailable(f *firing) *refusal {
 	return nil
 }
 
-// result returns what take returns for the result of a try that was sent then.
+// result converts the result of a try, sent at that time, into the results of take.
 func (l advisoryLocks) result(f *firing, before *refusal, lock *locking.Lock, err error,
 	sent time.Time) (*locking.Lock, *refusal) {
 	var held *locking.HeldError

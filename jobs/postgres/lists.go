@@ -11,7 +11,7 @@ import (
 
 // listCodec is the codec of an array type whose parameters are the columns of large batches. pgx
 // encodes an array element by element: it copies each one to the heap, and grows its buffer as
-// often as it is full. listCodec encodes the most frequent types of columns without both. It leaves
+// often as it is full. listCodec avoids both for the most frequent types of columns. It leaves
 // other values, and all results, to the codec of pgx.
 type listCodec struct{ pgtype.Codec }
 

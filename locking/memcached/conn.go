@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// conn is a connection on which the calls of many callers are in flight. A caller that finds no
-// other one writing writes the queued calls in one request, up to a limit. A goroutine writes the
+// conn is a connection on which the calls of many callers are in flight. If no other caller is
+// writing, a caller writes the queued calls in one request, up to a limit. A goroutine writes the
 // calls that are left, and those that came meanwhile. Another one reads the replies, which have the
 // order of the calls. So a caller that has given up leaves its place in the order, and the calls
 // behind it get their own replies.
