@@ -86,7 +86,6 @@ func TestMetricsMatchHistory(t *testing.T) {
 	})
 	// A run is recorded as succeeded before its advisory locks are removed.
 	for _, name := range []string{
-		`holdfast_memcached_duration_seconds_count{operation="add"}`,
 		`holdfast_memcached_duration_seconds_count{operation="add_all"}`,
 		`holdfast_memcached_duration_seconds_count{operation="delete_all"}`,
 		`holdfast_store_duration_seconds_count{operation="start"}`,
