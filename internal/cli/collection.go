@@ -34,7 +34,8 @@ func (c collections) run(ctx context.Context, getenv func(string) string) {
 	}
 }
 
-// decide sets GOGC, now and after each collection: the next one then finds that mark is not in use.
+// decide sets GOGC, now and after each collection. Each collection finds that the last mark is not
+// in use, and Go then calls decide again.
 func (c collections) decide(ctx context.Context) {
 	if ctx.Err() != nil {
 		return

@@ -15,7 +15,7 @@ import (
 // that begin at the same time share its requests.
 type firstTry struct {
 	gone  bool // another replica has passed the gate
-	tried bool // the result of a try for the locks waits for take
+	tried bool // the locks were tried, and take has not returned the result yet
 	lock  *locking.Lock
 	found *refusal
 }
