@@ -57,10 +57,9 @@ func (p performer) perform(f *firing, c *claim,
 	}.With(attempt.NewKey(), p.newAttempt(f))
 	ctx, cancel := context.WithCancelCause(f.session.Context())
 	defer cancel(nil)
-	remove := p.active.add(c.token, f.run, cancel)
+	remove := p.active.add(c.token, f.run, releaseWhenLost(cancel, f, c.lock))
 	defer remove()
 	p.active.writes(c.token, run.Internal(attempt.NewKey()).Output)
-	defer releaseWhenLost(ctx, f, c.lock)()
 	if f.unlocked {
 		defer p.locks.takeLate(ctx, f)()
 	}
@@ -69,9 +68,10 @@ func (p performer) perform(f *firing, c *claim,
 		p.giveBack(f, c)
 		return 0, false
 	}
-	f.debug().Int64("token", int64(c.token)).Int("attempt", f.attempt).
-		Dur("late", p.clock.now().Sub(f.ScheduledAt)).Msg("run started")
-
+	if line := f.debug(); line.Enabled() {
+		line.Int64("token", int64(c.token)).Int("attempt", f.attempt).
+			Dur("late", p.clock.now().Sub(f.ScheduledAt)).Msg("run started")
+	}
 	p.events.started(f, c)
 	start := time.Now()
 	var ended outcome
@@ -171,15 +171,17 @@ func (p performer) newLog(f *firing, output io.Writer) zerolog.Logger {
 	return f.log.With().EmbedObject(f).Logger().Output(writers)
 }
 
-// releaseWhenLost releases the advisory locks as soon as the claim is lost. Other runs may be
-// granted its resources and need not wait for the handler to return. The returned function ends
-// the watch.
-func releaseWhenLost(ctx context.Context, f *firing, lock *locking.Lock) (end func() bool) {
-	return context.AfterFunc(ctx, func() {
-		if errors.Is(context.Cause(ctx), jobs.ErrClaimLost) {
-			release(f, lock)
+// releaseWhenLost returns a function that cancels an attempt. If the cause is that the claim is
+// lost, it also releases the advisory locks: other runs may be granted the resources and need not
+// wait for the handler to return. It does not wait for the release.
+func releaseWhenLost(cancel context.CancelCauseFunc, f *firing,
+	lock *locking.Lock) context.CancelCauseFunc {
+	return func(cause error) {
+		cancel(cause)
+		if errors.Is(cause, jobs.ErrClaimLost) {
+			go release(f, lock)
 		}
-	})
+	}
 }
 
 // awaitWorker takes a worker for a firing that has begun early. The context is that of the attempt.

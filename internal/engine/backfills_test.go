@@ -314,7 +314,7 @@ func TestStartDelayOfABackfillCountsFromItsCreation(t *testing.T) {
 		var mu sync.Mutex
 		var delays []time.Duration
 		o := c.options("a", takes(time.Second), hourly)
-		o.Observer = func(e jobs.Event) {
+		o.Observer = func(e *jobs.Event) {
 			mu.Lock()
 			defer mu.Unlock()
 			if e.Kind == jobs.EventStarted {

@@ -19,7 +19,7 @@ const (
 
 // eventBus sends events to the listeners of a replica. A nil eventBus has no listeners.
 type eventBus struct {
-	observer func(jobs.Event) // called synchronously; may be nil
+	observer func(*jobs.Event) // called synchronously; may be nil
 	members  []*member
 	log      zerolog.Logger
 }
@@ -27,18 +27,18 @@ type eventBus struct {
 // member is one listener with its queue.
 type member struct {
 	listener jobs.Listener
-	queue    chan jobs.Event
+	queue    chan *jobs.Event
 	dropped  atomic.Int64
 	mu       sync.Mutex
 	logged   time.Time
 }
 
-func newEventBus(observer func(jobs.Event), listeners []jobs.Listener,
+func newEventBus(observer func(*jobs.Event), listeners []jobs.Listener,
 	log zerolog.Logger) *eventBus {
 	a := &eventBus{observer: observer, log: log}
 	for _, l := range listeners {
 		a.members = append(a.members,
-			&member{listener: l, queue: make(chan jobs.Event, eventQueue)})
+			&member{listener: l, queue: make(chan *jobs.Event, eventQueue)})
 	}
 	return a
 }
@@ -48,8 +48,9 @@ func (a *eventBus) hasListeners() bool {
 	return a != nil && (a.observer != nil || len(a.members) > 0)
 }
 
-// publish queues the event for every listener, after it has called the observer.
-func (a *eventBus) publish(e jobs.Event) {
+// publish queues the event for every listener, after it has called the observer. The event must not
+// be changed afterwards.
+func (a *eventBus) publish(e *jobs.Event) {
 	if !a.hasListeners() {
 		return
 	}
@@ -121,14 +122,14 @@ func (m *member) deliver(ctx, delivery context.Context, number int, log zerolog.
 	}
 }
 
-func (m *member) call(ctx context.Context, e jobs.Event, number int, log zerolog.Logger) {
+func (m *member) call(ctx context.Context, e *jobs.Event, number int, log zerolog.Logger) {
 	defer func() {
 		if value := recover(); value != nil {
 			log.Error().Int("listener", number).Str("event", string(e.Kind)).
 				Str("panic", fmt.Sprint(value)).Msg("listener panicked")
 		}
 	}()
-	m.listener(ctx, e)
+	m.listener(ctx, *e)
 }
 
 // droppedLen returns how many events were dropped because listeners were too slow.

@@ -36,7 +36,7 @@ func TestSlowListenerLosesEvents(t *testing.T) {
 		}()
 		const reported = eventQueue + 1000
 		for range reported {
-			a.publish(jobs.Event{Kind: jobs.EventStarted})
+			a.publish(&jobs.Event{Kind: jobs.EventStarted})
 			synctest.Wait()
 			time.Sleep(25 * time.Millisecond) // 25 s for the last 1000
 		}
@@ -59,8 +59,8 @@ func TestSlowListenerLosesEvents(t *testing.T) {
 
 func TestEventsWithoutListeners(t *testing.T) {
 	a := newEventBus(nil, nil, zerolog.Nop())
-	a.publish(jobs.Event{})
+	a.publish(&jobs.Event{})
 	a.run(t.Context()) // returns at once
 	var none *eventBus
-	none.publish(jobs.Event{})
+	none.publish(&jobs.Event{})
 }

@@ -21,8 +21,8 @@ type events struct {
 }
 
 // of returns an event with the current state of the firing.
-func (e *events) of(f *firing, kind jobs.EventKind) jobs.Event {
-	return jobs.Event{
+func (e *events) of(f *firing, kind jobs.EventKind) *jobs.Event {
+	return &jobs.Event{
 		Kind: kind, At: e.clock.now(), Job: f.entry.Name, ScheduledAt: f.ScheduledAt,
 		Key: f.Key, Recovery: f.Recovery,
 		Run: f.run, Replica: e.replica, Attempt: f.attempt, Locks: f.entry.requests,
@@ -130,7 +130,7 @@ func (e *events) lost(lost storage.LostRun) {
 	if !e.bus.hasListeners() {
 		return
 	}
-	e.bus.publish(jobs.Event{
+	e.bus.publish(&jobs.Event{
 		Kind: jobs.EventLost, At: e.clock.now(), Job: lost.Job, ScheduledAt: lost.ScheduledAt,
 		Key: lost.Key, Recovery: lost.Recovery, Run: lost.ID,
 		Replica: lost.Replica, Attempt: lost.Attempt, Token: lost.Token, State: jobs.Lost,
@@ -143,7 +143,7 @@ func (e *events) missed(of *entry, m storage.Misfired) {
 	if m.State != jobs.Missed || !e.bus.hasListeners() {
 		return
 	}
-	e.bus.publish(jobs.Event{
+	e.bus.publish(&jobs.Event{
 		Kind: jobs.EventMissed, At: e.clock.now(), Job: m.Firing.Job,
 		ScheduledAt: m.Firing.ScheduledAt,
 		Run:         m.Run, Replica: e.replica,
@@ -154,7 +154,7 @@ func (e *events) missed(of *entry, m storage.Misfired) {
 // cancelled publishes the end of a waiting run that belonged to no replica, and that an action on
 // this replica cancelled.
 func (e *events) cancelled(r storage.Record) {
-	e.bus.publish(jobs.Event{
+	e.bus.publish(&jobs.Event{
 		Kind: jobs.EventFinished, At: e.clock.now(), Job: r.Job, ScheduledAt: r.ScheduledAt,
 		Key:      r.Key,
 		Recovery: r.Recovery, Run: r.ID,

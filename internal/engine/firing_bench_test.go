@@ -41,7 +41,7 @@ func BenchmarkFiring(b *testing.B) {
 		ShutdownGrace: time.Second, Log: zerolog.Nop(),
 		Jobs: []jobs.Job{{Name: "job", Schedule: daily, Handler: "nothing",
 			Overlap: jobs.OverlapAllow, MisfireThreshold: time.Hour}},
-		Observer: func(e jobs.Event) {
+		Observer: func(e *jobs.Event) {
 			if e.Kind == jobs.EventFinished {
 				ended <- struct{}{}
 			}

@@ -121,7 +121,11 @@ func (l advisoryLocks) takeLate(ctx context.Context, f *firing) (end func()) {
 		defer close(done)
 		if lock = l.retryLate(tries, f); lock != nil {
 			l.granted(f)
-			releaseWhenLost(ctx, f, lock)
+			context.AfterFunc(ctx, func() {
+				if errors.Is(context.Cause(ctx), jobs.ErrClaimLost) {
+					release(f, lock)
+				}
+			})
 		}
 	}()
 	return func() {

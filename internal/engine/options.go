@@ -66,8 +66,8 @@ type Options struct {
 	Middleware []jobs.Middleware // wraps all handlers, the outermost first
 	Listeners  []jobs.Listener   // get the events of this replica
 	// Observer, if set, is called with each event by the goroutine of the firing: concurrently. It
-	// must return at once and not panic.
-	Observer func(jobs.Event)
+	// must return at once and not panic. It must not change the event.
+	Observer func(*jobs.Event)
 	Tracing  Tracing // nil: no tracing
 
 	Log zerolog.Logger

@@ -12,26 +12,28 @@ import (
 // turn, behind its own job or in its group, it has no limit.
 type waitPolicy struct {
 	firing   *firing
+	began    time.Time
 	tries    retry.Series // for locks
 	turn     bool         // the last refusal made it wait for its turn
 	extended bool         // its tries are over, and the job's misfire policy extends the wait
-	// by cluster time: when the job's next scheduled time takes its place; zero: never. It is
-	// computed at the first refusal, because most firings are not refused.
-	until   time.Time
-	limited bool      // until is set
+	// by cluster time: when the job's next scheduled time takes its place; zero: never
+	until time.Time
+	// tries and until are set. That is at the first refusal, because most firings are not refused.
+	refused bool
 	planned time.Time // the next try; earlier questions do not count as tries
 	rested  time.Time // the end of its rest; see rest
 }
 
 // newWaitPolicy returns the state of a new wait: each attempt has its own tries and limit.
 func newWaitPolicy(f *firing, now time.Time) *waitPolicy {
-	return &waitPolicy{firing: f, tries: *f.entry.Wait.Start(now)}
+	return &waitPolicy{firing: f, began: now}
 }
 
-// limit sets until, unless it is set.
-func (w *waitPolicy) limit() {
-	if !w.limited {
-		w.until, w.limited = w.firing.deadline(), true
+// begin sets tries and until, unless they are set.
+func (w *waitPolicy) begin() {
+	if !w.refused {
+		w.tries, w.until = *w.firing.entry.Wait.Start(w.began), w.firing.deadline()
+		w.refused = true
 	}
 }
 
@@ -115,7 +117,7 @@ func (w *waitPolicy) catchUp(b *refusal, cluster time.Time) {
 // at is the time of the last try, by this machine's clock, and now is the same by cluster time.
 func (w *waitPolicy) nextTry(b *refusal, at, now time.Time) (delay time.Duration, end jobs.Reason) {
 	f := w.firing
-	w.limit()
+	w.begin()
 	delay, more := w.tries.Next(at)
 	switch {
 	case b.final(f) != "":
@@ -131,7 +133,7 @@ func (w *waitPolicy) nextTry(b *refusal, at, now time.Time) (delay time.Duration
 		}
 	case w.turn: // its turn came, and now a lock blocks it
 		*w = *newWaitPolicy(f, at)
-		w.limit()
+		w.begin()
 		if !w.until.IsZero() {
 			w.until = f.entry.nextStart(now)
 		}

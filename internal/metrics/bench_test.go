@@ -56,15 +56,15 @@ func BenchmarkFiring(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(p *testing.PB) {
 		for p.Next() {
-			m.Observe(jobs.Event{Kind: jobs.EventScheduled, Job: "sales", Locks: locks})
+			m.Observe(&jobs.Event{Kind: jobs.EventScheduled, Job: "sales", Locks: locks})
 			_ = backend.Add(ctx, "key", nil, time.Minute) // gate
 			_ = backend.AddAll(ctx, nil, time.Minute)
 			_, _ = store.Start(ctx, uuid.Nil, nil)
-			m.Observe(jobs.Event{Kind: jobs.EventStarted, Job: "sales", Attempt: 1,
+			m.Observe(&jobs.Event{Kind: jobs.EventStarted, Job: "sales", Attempt: 1,
 				StartDelay: time.Millisecond, Locking: time.Millisecond, Locks: locks})
 			_, _ = store.Finish(ctx, nil)
 			_ = backend.DeleteAll(ctx, nil)
-			m.Observe(jobs.Event{Kind: jobs.EventFinished, Job: "sales", State: jobs.Succeeded,
+			m.Observe(&jobs.Event{Kind: jobs.EventFinished, Job: "sales", State: jobs.Succeeded,
 				Took: time.Second, Held: time.Second, Locks: locks})
 		}
 	})

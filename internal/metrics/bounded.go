@@ -17,7 +17,7 @@ type bounded[K comparable, V any] struct {
 
 	mu    sync.RWMutex
 	known map[K]V
-	rest  *V // made at its first use
+	rest  *V // made at its first use, when known is full
 }
 
 func newBounded[K comparable, V any](most int, text func(K) string,
@@ -26,19 +26,16 @@ func newBounded[K comparable, V any](most int, text func(K) string,
 }
 
 func (b *bounded[K, V]) of(key K) V {
-	b.mu.RLock()
-	v, known := b.known[key]
-	b.mu.RUnlock()
-	if known {
+	if v, known := b.existing(key); known {
 		return v
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if v, known = b.known[key]; known {
+	if v, known := b.known[key]; known {
 		return v
 	}
 	if len(b.known) < b.most {
-		v = b.make(strings.ToValidUTF8(b.text(key), "\uFFFD"))
+		v := b.make(strings.ToValidUTF8(b.text(key), "\uFFFD"))
 		b.known[key] = v
 		return v
 	}
@@ -47,4 +44,14 @@ func (b *bounded[K, V]) of(key K) V {
 		b.rest = &rest
 	}
 	return *b.rest
+}
+
+// existing returns the value of the key, if it was made already.
+func (b *bounded[K, V]) existing(key K) (v V, exists bool) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	if v, exists = b.known[key]; !exists && b.rest != nil {
+		return *b.rest, true
+	}
+	return v, exists
 }

@@ -30,7 +30,7 @@ func (m *Metrics) describeFirings() {
 		"time of a run to the start of its first attempt, including runs that waited and late "+
 		"runs. For runs of backfills, the time from their creation.", "job")
 	m.workerWait = m.histogram(waits, "holdfast_worker_wait_seconds",
-		"Time that started firings waited for a worker of this replica.")
+		"Time that started firings waited for a worker of this replica.").WithLabelValues()
 	m.duration = m.histogram(works, "holdfast_run_duration_seconds",
 		"Duration of the handler for each attempt.", "job")
 }
@@ -61,7 +61,7 @@ func (m *Metrics) newJobSeries(label string) *jobSeries {
 }
 
 // Observe is an engine.Options.Observer.
-func (m *Metrics) Observe(e jobs.Event) {
+func (m *Metrics) Observe(e *jobs.Event) {
 	s := m.jobs.of(e.Job)
 	switch e.Kind {
 	case jobs.EventScheduled:
@@ -73,7 +73,7 @@ func (m *Metrics) Observe(e jobs.Event) {
 		if e.Attempt == 1 {
 			s.startDelay.Observe(seconds(e.StartDelay))
 		}
-		m.workerWait.WithLabelValues().Observe(seconds(e.Waited - e.Locking))
+		m.workerWait.Observe(seconds(e.Waited - e.Locking))
 		m.granted(e)
 	case jobs.EventRetried:
 		s.retried.Inc()
@@ -99,7 +99,7 @@ func (s *jobSeries) end(state jobs.State) {
 }
 
 // granted records the grants of a start, and how long it waited.
-func (m *Metrics) granted(e jobs.Event) {
+func (m *Metrics) granted(e *jobs.Event) {
 	for _, r := range e.Locks {
 		if shown(r.Resource) {
 			s := m.resources.of(r.Resource)
@@ -110,7 +110,7 @@ func (m *Metrics) granted(e jobs.Event) {
 }
 
 // waitedFor records a wait that ended without a grant, by blocker.
-func (m *Metrics) waitedFor(e jobs.Event) {
+func (m *Metrics) waitedFor(e *jobs.Event) {
 	if e.Blocker == nil {
 		return
 	}
@@ -120,7 +120,7 @@ func (m *Metrics) waitedFor(e jobs.Event) {
 }
 
 // released records how long an attempt of this replica ran and held its locks.
-func (m *Metrics) released(s *jobSeries, e jobs.Event) {
+func (m *Metrics) released(s *jobSeries, e *jobs.Event) {
 	if e.Held == 0 {
 		return // it did not start, or belongs to another replica
 	}

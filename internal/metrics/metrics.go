@@ -31,7 +31,7 @@ type Metrics struct {
 
 	firings, attempts, runs, skips, retries, lost *prometheus.CounterVec
 	startDelay, duration                          *prometheus.HistogramVec
-	workerWait                                    *prometheus.HistogramVec
+	workerWait                                    prometheus.Observer
 
 	lockWait, lockHold       *prometheus.HistogramVec
 	grants, restored, taken  *prometheus.CounterVec

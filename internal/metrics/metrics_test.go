@@ -91,7 +91,7 @@ func full(t *testing.T, names int) *Metrics {
 		{Kind: jobs.EventFinished, State: jobs.Cancelled}, // while it waited
 	} {
 		e.Job, e.Locks = "sales", locks
-		m.Observe(e)
+		m.Observe(&e)
 	}
 	m.Lock(locking.Event{Kind: locking.EventRestored, Resource: table(t, "orders")})
 	m.Lock(locking.Event{Kind: locking.EventTaken, Resource: table(t, "orders")})
@@ -206,7 +206,7 @@ func TestLabelValuesAreBounded(t *testing.T) {
 	const names, all = 3, 1000
 	m := New(Options{Names: names})
 	for i := range all {
-		m.Observe(jobs.Event{
+		m.Observe(&jobs.Event{
 			Kind: jobs.EventStarted, Job: fmt.Sprintf("job-%d", i), Attempt: 1,
 			Locks: []locking.Request{{Resource: table(t, fmt.Sprintf("table_%d", i)),
 				Mode: locking.Exclusive}},
@@ -232,9 +232,9 @@ func TestLabelValuesAreBounded(t *testing.T) {
 		t.Errorf("%v of the others, want %d", others, all-names)
 	}
 	// an invalid label value is accepted
-	m.Observe(jobs.Event{Kind: jobs.EventScheduled, Job: "bad\xff"})
+	m.Observe(&jobs.Event{Kind: jobs.EventScheduled, Job: "bad\xff"})
 	none := New(Options{})
-	none.Observe(jobs.Event{Kind: jobs.EventScheduled, Job: "a"})
+	none.Observe(&jobs.Event{Kind: jobs.EventScheduled, Job: "a"})
 	if got := series(t, none)["holdfast_firings_total{job=other,kind=scheduled}"]; got != 1 {
 		t.Errorf("without names: %v", got)
 	}
