@@ -59,9 +59,9 @@ func TestSuspendedJobKeepsOneScheduledTime(t *testing.T) {
 					d.revise()
 				}
 				if d.ready.len() != 0 || len(d.held) != 0 ||
-					len(d.suspended)+len(d.timetable) != 1 {
+					len(d.suspended)+len(d.timetable.all()) != 1 {
 					t.Errorf("%d queued, %d held, %d suspended, %d planned", d.ready.len(),
-						len(d.held), len(d.suspended), len(d.timetable))
+						len(d.held), len(d.suspended), len(d.timetable.all()))
 				}
 			})
 		})
@@ -76,8 +76,8 @@ func TestRemovedJobIsNotPlanned(t *testing.T) {
 		d.table.remove(e.Name)
 		time.Sleep(time.Second)
 		d.tick()
-		if d.ready.len() != 1 || len(d.timetable) != 0 || len(d.suspended) != 0 {
-			t.Errorf("%d queued, %d planned, %d suspended", d.ready.len(), len(d.timetable),
+		if d.ready.len() != 1 || len(d.timetable.all()) != 0 || len(d.suspended) != 0 {
+			t.Errorf("%d queued, %d planned, %d suspended", d.ready.len(), len(d.timetable.all()),
 				len(d.suspended))
 		}
 		p, _ := d.ready.pop()
@@ -141,16 +141,16 @@ func TestAddedJobIsPlannedWhenItsCursorIsKnown(t *testing.T) {
 		fresh.activeVersion.register(2)
 		d.tick()
 		d.revise()
-		if len(d.timetable) != 0 || !fresh.activeVersion.stale() {
-			t.Errorf("%d planned, stale %v", len(d.timetable), fresh.activeVersion.stale())
+		if len(d.timetable.all()) != 0 || !fresh.activeVersion.stale() {
+			t.Errorf("%d planned, stale %v", len(d.timetable.all()), fresh.activeVersion.stale())
 		}
 		added := time.Now()
 		fresh.activeVersion.update(storage.ActiveDefinition{Version: 2, CheckedUntil: added})
 		d.revise()
 		d.revise()
-		if len(d.timetable) != 1 || d.timetable[0].entry != fresh ||
-			!d.timetable[0].scheduledAt.Equal(added.Truncate(time.Second).Add(time.Second)) {
-			t.Errorf("planned: %+v", d.timetable)
+		if len(d.timetable.all()) != 1 || d.timetable.all()[0].entry != fresh ||
+			!d.timetable.all()[0].scheduledAt.Equal(added.Truncate(time.Second).Add(time.Second)) {
+			t.Errorf("planned: %+v", d.timetable.all())
 		}
 	})
 }

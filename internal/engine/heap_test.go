@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 )
 
 // number is a value for heaps of tests.
@@ -43,21 +42,5 @@ func TestHeapIsSorted(t *testing.T) {
 		if len(heap) != 0 {
 			t.Errorf("size %d: %d values are left", size, len(heap))
 		}
-	}
-}
-
-// TestTimetableMovesWithoutAllocations plans a job again, as each tick does.
-func TestTimetableMovesWithoutAllocations(t *testing.T) {
-	var table timetable
-	for i := range 100 {
-		table.put(planned{at: time.Unix(int64(i), 0)})
-	}
-	allocations := testing.AllocsPerRun(100, func() {
-		p := table.pop()
-		p.at = p.at.Add(time.Minute)
-		table.put(p)
-	})
-	if allocations != 0 {
-		t.Errorf("got %v allocations, want none", allocations)
 	}
 }

@@ -14,7 +14,7 @@ func TestDueFiringsGatherUnlessTheReplicaIsAlone(t *testing.T) {
 	for replicas, want := range map[int][]int{0: due, 1: due, 2: {100, 150, 150, 200, 400}} {
 		synctest.Test(t, func(t *testing.T) {
 			d, e := newTestDispatcher(t)
-			d.timetable, d.pace = nil, newPaces(false).dispatch
+			d.timetable, d.pace = timetable{}, newPaces(false).dispatch
 			if replicas > 0 {
 				sessions := liveSessions(replicas)
 				d.ranking = rankingOf(sessions, sessions[0].Session)

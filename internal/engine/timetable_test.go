@@ -1,0 +1,132 @@
+package engine
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// all returns the items, in no order.
+func (t *timetable) all() []planned {
+	all := slices.Clone(t.heap)
+	for _, l := range t.lanes {
+		all = append(all, l.items[l.first:]...)
+	}
+	return all
+}
+
+// The earliest item is always the next one, whether it is in a lane or in the heap, and none is
+// lost.
+func TestTimetableIsSorted(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	delays := []time.Duration{0, secondAfter, 2 * secondAfter, time.Second, time.Second,
+		time.Second, time.Minute, 24 * time.Hour}
+	for size := range 200 {
+		var table timetable
+		var kept []time.Time // what the table has, sorted
+		now := time.Unix(1_000_000, 0)
+		add := func(delay time.Duration) {
+			at := now.Add(delay)
+			table.put(planned{at: at, scheduledAt: at})
+			i, _ := slices.BinarySearchFunc(kept, at, time.Time.Compare)
+			kept = slices.Insert(kept, i, at)
+		}
+		for range size {
+			add(delays[random.IntN(len(delays))])
+		}
+		for step := 0; len(kept) > 0; step++ {
+			if next := table.next(); !next.Equal(kept[0]) {
+				t.Fatalf("size %d, step %d: next is %s, want %s", size, step, next, kept[0])
+			}
+			got := table.pop()
+			if !got.at.Equal(kept[0]) || !got.scheduledAt.Equal(got.at) {
+				t.Fatalf("size %d, step %d: got %+v, want %s", size, step, got, kept[0])
+			}
+			now, kept = got.at, kept[1:]
+			for range random.IntN(3) {
+				if step < 5*size {
+					add(delays[random.IntN(len(delays))] + time.Duration(random.IntN(2))*
+						time.Duration(random.IntN(1000))*time.Millisecond)
+				}
+			}
+		}
+		if next, left := table.next(), table.all(); !next.IsZero() || len(left) != 0 {
+			t.Errorf("size %d: %d items are left, the next at %s", size, len(left), next)
+		}
+	}
+}
+
+// Jobs that are due each second, some of which this replica leaves to others for a time that
+// depends on its rank, are not in the heap.
+func TestJobsWithTheSameScheduleNeedNoHeap(t *testing.T) {
+	const all = 300
+	var table timetable
+	start := time.Unix(1_000_000, 0)
+	for range all {
+		table.put(planned{at: start, scheduledAt: start})
+	}
+	for range 10 * all {
+		p := table.pop()
+		if !p.ranked {
+			next := p.scheduledAt.Add(time.Second)
+			table.put(planned{at: next, scheduledAt: next})
+			p.rank = int16(rand.IntN(sharedRank))
+			p.ranked, p.at = true, p.at.Add(rankDelay(int(p.rank)))
+			table.put(p)
+		}
+		if table.popped.After(start) && len(table.heap) > 0 {
+			t.Fatalf("%s after the start, %d items are in the heap", table.popped.Sub(start),
+				len(table.heap))
+		}
+	}
+	if !table.popped.After(start.Add(2 * time.Second)) {
+		t.Fatalf("the last item was of %s", table.popped)
+	}
+}
+
+// A job is planned again, as by each tick, with a time in a lane or in the heap.
+func TestTimetableMovesWithoutAllocations(t *testing.T) {
+	for _, interval := range []time.Duration{time.Second, time.Minute} {
+		var table timetable
+		for i := range 100 {
+			table.put(planned{at: time.Unix(int64(i), 0)})
+		}
+		move := func() {
+			p := table.pop()
+			p.at = p.at.Add(interval)
+			table.put(p)
+		}
+		for range 1000 {
+			move()
+		}
+		if allocations := testing.AllocsPerRun(1000, move); allocations != 0 {
+			t.Errorf("%s: got %v allocations, want none", interval, allocations)
+		}
+	}
+}
+
+func BenchmarkTimetable(b *testing.B) {
+	for _, distinct := range []bool{false, true} {
+		name := "same second"
+		if distinct {
+			name = "distinct times"
+		}
+		b.Run(name, func(b *testing.B) {
+			var table timetable
+			start := time.Unix(1_000_000, 0)
+			for i := range 3000 {
+				p := planned{at: start, scheduledAt: start}
+				if distinct {
+					p.at = p.at.Add(time.Duration(i*7919%3000) * time.Second / 3000)
+				}
+				table.put(p)
+			}
+			for b.Loop() {
+				p := table.pop()
+				p.at = p.at.Add(time.Second)
+				table.put(p)
+			}
+		})
+	}
+}
