@@ -21,11 +21,12 @@ func NewLog(config configs.Log, out *os.File) (zerolog.Logger, io.Writer, *logLe
 	}
 	level := &logLevel{}
 	level.set(config.Level)
-	return zerolog.New(writer).Level(zerolog.TraceLevel).Hook(level, timestamp{}), writer, level
+	log := zerolog.New(writer).Level(zerolog.TraceLevel).Sample(level).Hook(timestamp{})
+	return log, writer, level
 }
 
-// logLevel is a hook that discards events below a level. The level can change at run time. That of
-// a zerolog.Logger cannot: each derived logger has a copy.
+// logLevel is a sampler that leaves out events below a level, before their fields are encoded. The
+// level can change at run time. That of a zerolog.Logger cannot: each derived logger has a copy.
 type logLevel struct{ least atomic.Int32 }
 
 // set changes the level. Name is a name from the configuration.
@@ -37,12 +38,8 @@ func (l *logLevel) set(name string) {
 	l.least.Store(int32(level))
 }
 
-// Run implements zerolog.Hook.
-func (l *logLevel) Run(e *zerolog.Event, level zerolog.Level, _ string) {
-	if int32(level) < l.least.Load() {
-		e.Discard()
-	}
-}
+// Sample implements zerolog.Sampler.
+func (l *logLevel) Sample(level zerolog.Level) bool { return int32(level) >= l.least.Load() }
 
 // timestamp is a hook that adds the time to each line, in UTC and with milliseconds.
 type timestamp struct{}

@@ -21,17 +21,16 @@ func NewSlogWriter(log *slog.Logger) *SlogWriter { return &SlogWriter{log.Handle
 
 // Logger returns a logger that writes to w the levels that its handler has enabled.
 func (w *SlogWriter) Logger() zerolog.Logger {
-	return zerolog.New(w).Level(zerolog.TraceLevel).Hook(enabledLevels{w.handler})
+	return zerolog.New(w).Level(zerolog.TraceLevel).Sample(enabledLevels{w.handler})
 }
 
-// enabledLevels discards events of levels that a handler would discard, before they are encoded.
+// enabledLevels is a sampler that leaves out events of levels that a handler would discard, before
+// their fields are encoded.
 type enabledLevels struct{ handler slog.Handler }
 
-// Run implements zerolog.Hook.
-func (l enabledLevels) Run(e *zerolog.Event, level zerolog.Level, _ string) {
-	if !l.handler.Enabled(context.Background(), slogLevel(level)) {
-		e.Discard()
-	}
+// Sample implements zerolog.Sampler.
+func (l enabledLevels) Sample(level zerolog.Level) bool {
+	return l.handler.Enabled(context.Background(), slogLevel(level))
 }
 
 func slogLevel(level zerolog.Level) slog.Level {

@@ -68,10 +68,9 @@ func (p performer) perform(f *firing, c *claim,
 		p.giveBack(f, c)
 		return 0, false
 	}
-	if line := f.debug(); line.Enabled() {
-		line.Int64("token", int64(c.token)).Int("attempt", f.attempt).
-			Dur("late", p.clock.now().Sub(f.ScheduledAt)).Msg("run started")
-	}
+	f.debug().Int64("token", int64(c.token)).Int("attempt", f.attempt).
+		Dur("late", p.clock.now().Sub(f.ScheduledAt)).Msg("run started")
+
 	p.events.started(f, c)
 	start := time.Now()
 	var ended outcome

@@ -78,9 +78,9 @@ func (b *Backend) moveText(buffer []byte, request *call) []byte {
 	return buffer
 }
 
-// maxPooled is the size of the largest text whose room is kept. A look at 256 gates has about
-// 20 KiB.
-const maxPooled = 32 << 10
+// maxPooled is the size of the largest text whose room is kept. A request that adds 256 locks has
+// about 64 KiB.
+const maxPooled = 128 << 10
 
 // add adds a command that stores a new item.
 func (c *call) add(key string, value []byte, ttl time.Duration) {
