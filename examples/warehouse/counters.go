@@ -28,6 +28,7 @@ var errorLine = regexp.MustCompile(` db=(\S*) app=(\S*) code=(\S+) ERROR: `)
 type counters struct {
 	deadlocks int64 // pg_stat_database.deadlocks
 	errors    map[failure]int64
+	lines     []string // of the errors, from the server's log
 }
 
 // failure is a kind of error in the server's log.
@@ -58,25 +59,27 @@ func readCounters(ctx context.Context, db *pgx.Conn, logPath string) (counters, 
 		return c, fmt.Errorf("log of PostgreSQL: %w", err)
 	}
 	defer log.Close()
-	c.errors, err = countErrors(log, name)
+	c.errors, c.lines, err = countErrors(log, name)
 	return c, err
 }
 
-// countErrors counts the errors in a database by who had them and why.
-func countErrors(log io.Reader, database string) (map[failure]int64, error) {
-	counts := map[failure]int64{}
+// countErrors counts the errors in a database by who had them and why. It also returns their lines.
+func countErrors(log io.Reader, database string) (counts map[failure]int64, errorLines []string,
+	err error) {
+	counts = map[failure]int64{}
 	lines := bufio.NewScanner(log)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		if match := errorLine.FindStringSubmatch(lines.Text()); match != nil &&
 			match[1] == database {
 			counts[failure{application: match[2], sqlstate: match[3]}]++
+			errorLines = append(errorLines, lines.Text())
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("log of PostgreSQL: %w", err)
+		return nil, nil, fmt.Errorf("log of PostgreSQL: %w", err)
 	}
-	return counts, nil
+	return counts, errorLines, nil
 }
 
 const aloneLimit = 30 * time.Second

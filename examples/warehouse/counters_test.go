@@ -19,7 +19,7 @@ func TestCountErrors(t *testing.T) {
 2026-01-31 09:00:03.000 UTC db=with_locks app=holdfast code=40001 ERROR:  could not serialize access scheduled_at to concurrent update
 2026-01-31 09:00:04.000 UTC db=without_locks app=holdfast code=40001 ERROR:  could not serialize access scheduled_at to concurrent update
 `
-	counted, err := countErrors(strings.NewReader(log), "with_locks")
+	counted, lines, err := countErrors(strings.NewReader(log), "with_locks")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,5 +33,8 @@ func TestCountErrors(t *testing.T) {
 	}
 	if n := (counters{errors: counted}).of(deadlockDetected); n != 3 {
 		t.Errorf("%d deadlocks of all, want 3", n)
+	}
+	if len(lines) != 4 || !strings.HasSuffix(lines[0], "code=40P01 ERROR:  deadlock detected") {
+		t.Errorf("lines of the errors: %q", lines)
 	}
 }

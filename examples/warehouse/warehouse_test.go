@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,8 +53,9 @@ func checkWithout(t *testing.T, r result) {
 	if n := r.outcomes[outcome{jobs.Failed, "deadlock"}]; int64(n) != r.victims("holdfast") ||
 		r.victims("pgbench") != 0 {
 		t.Errorf("without locks: %d runs failed by deadlock, the server's log has %d victims "+
-			"among the replicas and %d among pgbench",
-			n, r.victims("holdfast"), r.victims("pgbench"))
+			"among the replicas and %d among pgbench, the statistics have %d; its errors:\n%s",
+			n, r.victims("holdfast"), r.victims("pgbench"), r.after.deadlocks,
+			strings.Join(r.after.lines, "\n"))
 	}
 }
 

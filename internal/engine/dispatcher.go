@@ -154,8 +154,13 @@ func (d *dispatcher) plan(e *entry, after time.Time) time.Time {
 // replicas may try it first. Then it has planned when this replica looks at it. next is the next
 // scheduled time, or the zero time if it is unknown.
 func (d *dispatcher) leaveToOthers(p *planned, next, now time.Time) bool {
-	members, hash := d.ranking.at(time.Now()), hashFiring(p.entry.Name, p.scheduledAt)
-	p.ranked, p.rank = true, int16(members.rank(hash, sharedRank))
+	members := d.ranking.at(time.Now())
+	p.ranked, p.rank = true, unranked
+	if members == nil {
+		return false
+	}
+	hash := hashFiring(p.entry.Name, p.scheduledAt)
+	p.rank = int16(members.rank(hash, sharedRank))
 	shared := members.len() > sharedRank
 	if p.rank <= 0 && !shared {
 		return false

@@ -5,7 +5,8 @@
 //
 // The files follow a firing from its tick to its release:
 //
-//	timetable.go      a heap of the next scheduled time of every job, and of delayed starts
+//	timetable.go      the next scheduled time of every job, and delayed starts
+//	sequence.go       the part of the timetable that is added in the order of time
 //	ranking.go        which live replica tries a firing first, and when the others try it
 //	dispatcher.go     tick: move due firings to the ready queue, give them to free workers
 //	lookout.go        drop firings that the replicas before this one have begun

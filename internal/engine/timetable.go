@@ -21,52 +21,16 @@ type planned struct {
 func (p planned) before(other planned) bool { return p.at.Before(other.at) }
 
 // timetable holds the next scheduled time of every job, and earlier ones whose delays have not
-// ended. Most of what is due soon is planned in the order of time: the next scheduled time of one
-// job after that of the other, and the turns of this replica for the firings of others. Each such
-// sequence has a lane, so that it needs no heap.
+// ended. Items are mostly added in the order of their times: the next scheduled times of jobs with
+// the same schedule, and the turns of this replica for firings that it has left to others. Such
+// items are in sequences, and all others in a heap.
 type timetable struct {
-	lanes  [timetableLanes]lane
-	heap   []planned // all others
-	popped time.Time // when the last item was planned for
+	sequences [sequencesLen]sequence
+	heap      []planned
 }
 
-const (
-	// timetableLanes is one more than the ranks of a replica that looks at firings one by one.
-	timetableLanes = sharedRank + 1
-	// laneSpan is how long after the last item an item of a lane may be. A lane with an item of the
-	// next day would be of no use until then.
-	laneSpan = 5 * time.Second
-)
-
-// lane is a queue of items in the order of their times.
-type lane struct {
-	items []planned
-	first int // the index of the first item
-}
-
-func (l *lane) isEmpty() bool   { return l.first == len(l.items) }
-func (l *lane) head() time.Time { return l.items[l.first].at }
-func (l *lane) end() time.Time  { return l.items[len(l.items)-1].at }
-
-// add adds an item that is not before the last one.
-func (l *lane) add(p planned) {
-	if l.first > len(l.items)/2 && len(l.items) == cap(l.items) {
-		n := copy(l.items, l.items[l.first:])
-		clear(l.items[n:])
-		l.items, l.first = l.items[:n], 0
-	}
-	l.items = append(l.items, p)
-}
-
-// pop removes and returns the first item.
-func (l *lane) pop() planned {
-	p := l.items[l.first]
-	l.items[l.first] = planned{}
-	if l.first++; l.isEmpty() {
-		l.items, l.first = l.items[:0], 0
-	}
-	return p
-}
+// sequencesLen has room for the jobs of two schedules and for the turns of each rank.
+const sequencesLen = 2 + sharedRank
 
 // nextTime remembers the last answer of a schedule. Jobs with the same schedule ask it one after
 // the other when they are due.
@@ -100,46 +64,51 @@ func (t *timetable) delay(p planned, now time.Time) bool {
 	return false
 }
 
-// put adds an item. Of the lanes to which it can be added, it takes the one that ends last.
+// put adds an item to the sequence that it continues, or else begins a new one. If there is no room
+// for another sequence, a sequence of one item makes room: that item moves to the heap.
 func (t *timetable) put(p planned) {
-	var best *lane
-	for i := range t.lanes {
-		l := &t.lanes[i]
-		switch {
-		case l.isEmpty():
-			if best == nil {
-				best = l
+	var continued, empty, single *sequence
+	for i := range t.sequences {
+		switch s := &t.sequences[i]; {
+		case s.isEmpty():
+			empty = s
+		case s.isContinuedBy(p):
+			if continued == nil || continued.end().Before(s.end()) {
+				continued = s
 			}
-		case p.at.Before(l.end()):
-		case best == nil, best.isEmpty(), best.end().Before(l.end()):
-			best = l
+		case s.len() == 1:
+			single = s
 		}
 	}
-	if best == nil || p.at.Sub(t.popped) > laneSpan {
+	switch {
+	case continued != nil:
+		continued.add(p)
+	case empty != nil:
+		empty.add(p)
+	case single != nil:
+		pushHeap(&t.heap, single.pop())
+		single.add(p)
+	default:
 		pushHeap(&t.heap, p)
-		return
 	}
-	best.add(p)
 }
 
 // pop removes and returns the earliest item. The timetable must not be empty.
-func (t *timetable) pop() (p planned) {
-	if l := t.earliest(); l != nil {
-		p = l.pop()
-	} else {
-		p = popHeap(&t.heap)
+func (t *timetable) pop() planned {
+	if s := t.earliest(); s != nil {
+		return s.pop()
 	}
-	t.popped = p.at
-	return p
+	return popHeap(&t.heap)
 }
 
-// earliest returns the lane with the earliest item, or nil if that is in the heap or there is none.
-func (t *timetable) earliest() *lane {
-	var found *lane
-	for i := range t.lanes {
-		l := &t.lanes[i]
-		if !l.isEmpty() && (found == nil || l.head().Before(found.head())) {
-			found = l
+// earliest returns the sequence with the earliest item, or nil if that item is in the heap or there
+// is none.
+func (t *timetable) earliest() *sequence {
+	var found *sequence
+	for i := range t.sequences {
+		s := &t.sequences[i]
+		if !s.isEmpty() && (found == nil || s.head().Before(found.head())) {
+			found = s
 		}
 	}
 	if found != nil && len(t.heap) > 0 && t.heap[0].at.Before(found.head()) {
@@ -150,8 +119,8 @@ func (t *timetable) earliest() *lane {
 
 // next returns the time of the earliest item, or the zero time.
 func (t *timetable) next() time.Time {
-	if l := t.earliest(); l != nil {
-		return l.head()
+	if s := t.earliest(); s != nil {
+		return s.head()
 	}
 	if len(t.heap) > 0 {
 		return t.heap[0].at

@@ -1,0 +1,51 @@
+package engine
+
+import "time"
+
+const (
+	// sequenceGap is the longest time between two items of a sequence. With an item of the next
+	// day, a sequence could not be continued by items of the next seconds.
+	sequenceGap = 5 * time.Second
+	// sequenceKeeps is for how many items an empty sequence keeps its memory.
+	sequenceKeeps = 8192
+)
+
+// sequence is a queue of items in the order of their times.
+type sequence struct {
+	items []planned
+	first int // the index of the first item
+}
+
+func (s *sequence) len() int        { return len(s.items) - s.first }
+func (s *sequence) isEmpty() bool   { return s.first == len(s.items) }
+func (s *sequence) head() time.Time { return s.items[s.first].at }
+func (s *sequence) end() time.Time  { return s.items[len(s.items)-1].at }
+
+// isContinuedBy reports whether the item may follow the last one. The sequence must not be empty.
+func (s *sequence) isContinuedBy(p planned) bool {
+	gap := p.at.Sub(s.end())
+	return gap >= 0 && gap <= sequenceGap
+}
+
+// add adds an item that is not before the last one.
+func (s *sequence) add(p planned) {
+	if s.first > len(s.items)/2 && len(s.items) == cap(s.items) {
+		n := copy(s.items, s.items[s.first:])
+		clear(s.items[n:])
+		s.items, s.first = s.items[:n], 0
+	}
+	s.items = append(s.items, p)
+}
+
+// pop removes and returns the first item.
+func (s *sequence) pop() planned {
+	p := s.items[s.first]
+	s.items[s.first] = planned{}
+	if s.first++; s.isEmpty() {
+		if s.first = 0; cap(s.items) > sequenceKeeps {
+			s.items = nil
+		}
+		s.items = s.items[:0]
+	}
+	return p
+}
