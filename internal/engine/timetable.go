@@ -65,7 +65,7 @@ func (t *timetable) delay(p planned, now time.Time) bool {
 }
 
 // put adds an item to the sequence that it continues, or else begins a new one. If there is no room
-// for another sequence, a sequence of one item makes room: that item moves to the heap.
+// for another sequence, a sequence of one item makes room: the latest such item moves to the heap.
 func (t *timetable) put(p planned) {
 	var continued, empty, single *sequence
 	for i := range t.sequences {
@@ -76,7 +76,7 @@ func (t *timetable) put(p planned) {
 			if continued == nil || continued.end().Before(s.end()) {
 				continued = s
 			}
-		case s.len() == 1:
+		case s.len() == 1 && (single == nil || single.end().Before(s.end())):
 			single = s
 		}
 	}
