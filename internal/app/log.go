@@ -21,12 +21,13 @@ func NewLog(config configs.Log, out *os.File) (zerolog.Logger, io.Writer, *logLe
 	}
 	level := &logLevel{}
 	level.set(config.Level)
-	log := zerolog.New(writer).Level(zerolog.TraceLevel).Sample(level).Hook(timestamp{})
+	log := zerolog.New(writer).Level(zerolog.TraceLevel).Sample(level).Hook(level, timestamp{})
 	return log, writer, level
 }
 
-// logLevel is a sampler that leaves out events below a level, before their fields are encoded. The
-// level can change at run time. That of a zerolog.Logger cannot: each derived logger has a copy.
+// logLevel leaves out events below a level. As a sampler it does so before their fields are
+// encoded. It is also a hook, because a handler may set another sampler. The level can change at
+// run time. That of a zerolog.Logger cannot: each derived logger has a copy.
 type logLevel struct{ least atomic.Int32 }
 
 // set changes the level. Name is a name from the configuration.
@@ -40,6 +41,13 @@ func (l *logLevel) set(name string) {
 
 // Sample implements zerolog.Sampler.
 func (l *logLevel) Sample(level zerolog.Level) bool { return int32(level) >= l.least.Load() }
+
+// Run implements zerolog.Hook.
+func (l *logLevel) Run(e *zerolog.Event, level zerolog.Level, _ string) {
+	if !l.Sample(level) {
+		e.Discard()
+	}
+}
 
 // timestamp is a hook that adds the time to each line, in UTC and with milliseconds.
 type timestamp struct{}

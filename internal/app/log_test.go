@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -18,7 +19,7 @@ func TestLogLevelChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer out.Close() //nolint:errcheck // nothing is written
+	defer out.Close() //nolint:errcheck // it is read below
 	log, _, level := NewLog(configs.Log{Level: "info", Format: "json"}, out)
 	derived := log.With().Str("job", "a").Logger()
 	enabled := func() [3]bool {
@@ -37,6 +38,17 @@ func TestLogLevelChanges(t *testing.T) {
 		if got := enabled(); got != c.want {
 			t.Errorf("%s: debug, info and warn are enabled: %v, want %v", c.level, got, c.want)
 		}
+	}
+	sampled := derived.Sample(&zerolog.BasicSampler{N: 1})
+	sampled.Info().Msg("left out")
+	sampled.Warn().Msg("written")
+	written, err := os.ReadFile(out.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := string(written); strings.Contains(text, "left out") ||
+		!strings.Contains(text, "written") {
+		t.Errorf("with another sampler and the level warn, the log is %q", text)
 	}
 }
 

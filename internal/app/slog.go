@@ -21,16 +21,24 @@ func NewSlogWriter(log *slog.Logger) *SlogWriter { return &SlogWriter{log.Handle
 
 // Logger returns a logger that writes to w the levels that its handler has enabled.
 func (w *SlogWriter) Logger() zerolog.Logger {
-	return zerolog.New(w).Level(zerolog.TraceLevel).Sample(enabledLevels{w.handler})
+	levels := enabledLevels{w.handler}
+	return zerolog.New(w).Level(zerolog.TraceLevel).Sample(levels).Hook(levels)
 }
 
-// enabledLevels is a sampler that leaves out events of levels that a handler would discard, before
-// their fields are encoded.
+// enabledLevels leaves out events of levels that a handler would discard. It is a sampler and a
+// hook, as logLevel is.
 type enabledLevels struct{ handler slog.Handler }
 
 // Sample implements zerolog.Sampler.
 func (l enabledLevels) Sample(level zerolog.Level) bool {
 	return l.handler.Enabled(context.Background(), slogLevel(level))
+}
+
+// Run implements zerolog.Hook.
+func (l enabledLevels) Run(e *zerolog.Event, level zerolog.Level, _ string) {
+	if !l.Sample(level) {
+		e.Discard()
+	}
 }
 
 func slogLevel(level zerolog.Level) slog.Level {

@@ -57,7 +57,7 @@ func (p performer) perform(f *firing, c *claim,
 	}.With(attempt.NewKey(), p.newAttempt(f))
 	ctx, cancel := context.WithCancelCause(f.session.Context())
 	defer cancel(nil)
-	remove := p.active.add(c.token, f.run, releaseWhenLost(cancel, f, c.lock))
+	remove := p.active.add(c.token, f.run, cancelAndRelease(cancel, f, c.lock))
 	defer remove()
 	p.active.writes(c.token, run.Internal(attempt.NewKey()).Output)
 	if f.unlocked {
@@ -170,10 +170,10 @@ func (p performer) newLog(f *firing, output io.Writer) zerolog.Logger {
 	return f.log.With().EmbedObject(f).Logger().Output(writers)
 }
 
-// releaseWhenLost returns a function that cancels an attempt. If the cause is that the claim is
-// lost, it also releases the advisory locks: other runs may be granted the resources and need not
-// wait for the handler to return. It does not wait for the release.
-func releaseWhenLost(cancel context.CancelCauseFunc, f *firing,
+// cancelAndRelease returns cancel, which also releases the advisory locks if the cause is that the
+// claim is lost: other runs may be granted the resources and need not wait for the handler to
+// return. It does not wait for the release.
+func cancelAndRelease(cancel context.CancelCauseFunc, f *firing,
 	lock *locking.Lock) context.CancelCauseFunc {
 	return func(cause error) {
 		cancel(cause)

@@ -54,30 +54,24 @@ func (w finisher) record(f *firing, run *jobs.Run, o outcome, again, leftBehind 
 // write sends the request while the store is unavailable and the session may be alive. It reports
 // whether the end is recorded. Its context survives shutdown.
 func (w finisher) write(f *firing, request storage.FinishRequest) bool {
-	ctx, start := context.WithoutCancel(f.session.Context()), time.Now()
-	// A batch bounds the first call. So most ends need no timer.
-	done, err := w.ask(ctx, f, request, request.LeftBehind)
-	if err != nil {
-		bounded, cancel := context.WithDeadline(ctx, start.Add(w.ttl))
-		defer cancel()
-		done, err = w.askAgain(bounded, f, request, err)
-	}
-	switch {
-	case err != nil:
-		f.error().Err(err).Str("state", string(request.State)).
-			Msg("record end of run failed, a sweep records it as lost")
-	case !done:
-		f.warn().Int64("token", int64(request.Token)).Msg("run superseded, end not recorded")
-	}
-	return done && err == nil
-}
-
-// askAgain repeats a request that failed with err until the store has answered. When ctx has ended,
-// it returns the last error.
-func (w finisher) askAgain(ctx context.Context, f *firing, request storage.FinishRequest,
-	err error) (done bool, _ error) {
-	for err != nil && ctx.Err() == nil {
-		if !errors.Is(err, storage.ErrUnavailable) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.session.Context()), w.ttl)
+	defer cancel()
+	// an abandoned handler may hold the claim in a transaction
+	for held := request.LeftBehind; ; {
+		done, err := w.ask(ctx, f, request, held)
+		held = errors.Is(err, storage.ErrRowHeld)
+		switch {
+		case err == nil && !done:
+			f.warn().Int64("token", int64(request.Token)).
+				Msg("run superseded, end not recorded")
+			return false
+		case err == nil:
+			return true
+		case ctx.Err() != nil:
+			f.error().Err(err).Str("state", string(request.State)).
+				Msg("record end of run failed, a sweep records it as lost")
+			return false
+		case !errors.Is(err, storage.ErrUnavailable):
 			// The store refuses some of the text. Record the outcome without its texts, but with
 			// the saved state.
 			request.Detail, request.Error, request.Output, request.Result = "", "", "", nil
@@ -86,13 +80,9 @@ func (w finisher) askAgain(ctx context.Context, f *firing, request storage.Finis
 				Msg("end of run refused by the store, retrying without its texts")
 		}
 		sleep.For(ctx, startBackoff)
-		done, err = w.ask(ctx, f, request, errors.Is(err, storage.ErrRowHeld))
 	}
-	return done, err
 }
 
-// ask sends the request once. held says that another transaction may hold the claim, for example
-// that of an abandoned handler. Then no other end waits with this one.
 func (w finisher) ask(ctx context.Context, f *firing, request storage.FinishRequest, held bool) (
 	bool, error) {
 	now := w.clock.now()

@@ -6,7 +6,7 @@ const (
 	// sequenceGap is the longest time between two items of a sequence. With an item of the next
 	// day, a sequence could not be continued by items of the next seconds.
 	sequenceGap = 5 * time.Second
-	// sequenceKeeps is for how many items an empty sequence keeps its memory.
+	// sequenceKeeps is the largest capacity that an empty sequence keeps, in items.
 	sequenceKeeps = 8192
 )
 
@@ -16,8 +16,9 @@ type sequence struct {
 	first int // the index of the first item
 }
 
-func (s *sequence) len() int        { return len(s.items) - s.first }
-func (s *sequence) isEmpty() bool   { return s.first == len(s.items) }
+func (s *sequence) isEmpty() bool { return s.first == len(s.items) }
+
+// head and end return the times of the first and the last item. There must be one.
 func (s *sequence) head() time.Time { return s.items[s.first].at }
 func (s *sequence) end() time.Time  { return s.items[len(s.items)-1].at }
 
@@ -37,7 +38,7 @@ func (s *sequence) add(p planned) {
 	s.items = append(s.items, p)
 }
 
-// pop removes and returns the first item.
+// pop removes and returns the first item. There must be one.
 func (s *sequence) pop() planned {
 	p := s.items[s.first]
 	s.items[s.first] = planned{}

@@ -65,9 +65,9 @@ func (t *timetable) delay(p planned, now time.Time) bool {
 }
 
 // put adds an item to the sequence that it continues, or else begins a new one. If there is no room
-// for another sequence, a sequence of one item makes room: the latest such item moves to the heap.
+// for another sequence, the last one to begin makes room, unless it begins soon after the item.
 func (t *timetable) put(p planned) {
-	var continued, empty, single *sequence
+	var continued, empty, last *sequence
 	for i := range t.sequences {
 		switch s := &t.sequences[i]; {
 		case s.isEmpty():
@@ -76,8 +76,8 @@ func (t *timetable) put(p planned) {
 			if continued == nil || continued.end().Before(s.end()) {
 				continued = s
 			}
-		case s.len() == 1 && (single == nil || single.end().Before(s.end())):
-			single = s
+		case last == nil || last.head().Before(s.head()):
+			last = s
 		}
 	}
 	switch {
@@ -85,9 +85,11 @@ func (t *timetable) put(p planned) {
 		continued.add(p)
 	case empty != nil:
 		empty.add(p)
-	case single != nil:
-		pushHeap(&t.heap, single.pop())
-		single.add(p)
+	case last.head().Sub(p.at) > sequenceGap:
+		for !last.isEmpty() {
+			pushHeap(&t.heap, last.pop())
+		}
+		last.add(p)
 	default:
 		pushHeap(&t.heap, p)
 	}

@@ -18,7 +18,8 @@ type waitPolicy struct {
 	extended bool         // its tries are over, and the job's misfire policy extends the wait
 	// by cluster time: when the job's next scheduled time takes its place; zero: never
 	until time.Time
-	// tries and until are set. That is at the first refusal, because most firings are not refused.
+	// tries and until are set. They are set at the first refusal, because most firings are not
+	// refused.
 	refused bool
 	planned time.Time // the next try; earlier questions do not count as tries
 	rested  time.Time // the end of its rest; see rest
@@ -29,8 +30,8 @@ func newWaitPolicy(f *firing, now time.Time) *waitPolicy {
 	return &waitPolicy{firing: f, began: now}
 }
 
-// begin sets tries and until, unless they are set.
-func (w *waitPolicy) begin() {
+// setLimits sets tries and until, unless they are set.
+func (w *waitPolicy) setLimits() {
 	if !w.refused {
 		w.tries, w.until = *w.firing.entry.Wait.Start(w.began), w.firing.deadline()
 		w.refused = true
@@ -117,7 +118,7 @@ func (w *waitPolicy) catchUp(b *refusal, cluster time.Time) {
 // at is the time of the last try, by this machine's clock, and now is the same by cluster time.
 func (w *waitPolicy) nextTry(b *refusal, at, now time.Time) (delay time.Duration, end jobs.Reason) {
 	f := w.firing
-	w.begin()
+	w.setLimits()
 	delay, more := w.tries.Next(at)
 	switch {
 	case b.final(f) != "":
@@ -133,7 +134,7 @@ func (w *waitPolicy) nextTry(b *refusal, at, now time.Time) (delay time.Duration
 		}
 	case w.turn: // its turn came, and now a lock blocks it
 		*w = *newWaitPolicy(f, at)
-		w.begin()
+		w.setLimits()
 		if !w.until.IsZero() {
 			w.until = f.entry.nextStart(now)
 		}

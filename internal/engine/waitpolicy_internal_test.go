@@ -79,7 +79,7 @@ func TestWaitWithRestsHasTheTriesOfItsPolicy(t *testing.T) {
 					c.change(f)
 				}
 				polls := newWaitPolicy(f, time.Now())
-				polls.begin() // so that all three have the same jitter
+				polls.setLimits() // so that all three have the same jitter
 				rests, woken := *polls, *polls
 				var want, got, other waitOutcome
 				var asked int
