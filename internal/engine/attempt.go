@@ -170,15 +170,15 @@ func (p performer) newLog(f *firing, output io.Writer) zerolog.Logger {
 	return f.log.With().EmbedObject(f).Logger().Output(writers)
 }
 
-// cancelAndRelease returns cancel, which also releases the advisory locks if the cause is that the
-// claim is lost: other runs may be granted the resources and need not wait for the handler to
-// return. It does not wait for the release.
+// cancelAndRelease returns a function that calls cancel. If the cause is that the claim is lost,
+// the function also releases the advisory locks, without waiting for the release. Other runs may be
+// granted the resources then, and need not wait for the handler to return.
 func cancelAndRelease(cancel context.CancelCauseFunc, f *firing,
 	lock *locking.Lock) context.CancelCauseFunc {
 	return func(cause error) {
 		cancel(cause)
 		if errors.Is(cause, jobs.ErrClaimLost) {
-			go release(f, lock)
+			go release(f, lock) // the caller has locked active
 		}
 	}
 }
