@@ -55,7 +55,7 @@ func TestEachFiringRunsOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, want := range []string{"ran once", "start delay",
-				"transactions a firing", "River 0.51"} {
+				"transactions a run", "River 0.51"} {
 				if !strings.Contains(out.String(), want) {
 					t.Errorf("%q is not in\n%s", want, &out)
 				}
@@ -108,6 +108,9 @@ func TestTally(t *testing.T) {
 	if got.firings != 6 || got.once != 2 || got.more != 1 || got.never != 3 {
 		t.Errorf("%d firings, %d once, %d more often, %d never; want 6, 2, 1, 3", got.firings,
 			got.once, got.more, got.never)
+	}
+	if got.ended != 7 { // all with a finish, except the one at 2,003 ms
+		t.Errorf("%d runs ended while the counters ran, want 7", got.ended)
 	}
 	if want := map[string]int{"skipped": 1, "succeeded": 1,
 		"": 1}; fmt.Sprint(got.neverBy) != fmt.Sprint(want) {

@@ -46,13 +46,14 @@ type nodes interface {
 
 // result is what was measured at one load.
 type result struct {
-	scheduler string
-	jobs      int
-	seconds   int
-	tally     tally
-	shared    contention // of the shared tables; zero without
-	cost      cost
-	memory    int64 // resident bytes of the largest replica at the end
+	scheduler  string
+	jobs       int
+	seconds    int
+	tally      tally
+	shared     contention // of the shared tables; zero without
+	cost       cost
+	statements []statement // only with the flag -statements
+	memory     int64       // resident bytes of the largest replica at the end
 }
 
 func (l load) database() string { return fmt.Sprintf("%s_%d", l.scheduler.name, l.number) }
@@ -92,7 +93,12 @@ func (l load) measure(ctx context.Context) (_ result, err error) {
 			return r, err
 		}
 	}
-	r.tally, err = count(ctx, db, l.scheduler.pairs, w)
+	if r.tally, err = count(ctx, db, l.scheduler.pairs, w); err != nil {
+		return r, err
+	}
+	if l.options.statements {
+		err = printStatements(l.out, r.statements, r.tally.ended)
+	}
 	return r, err
 }
 
@@ -104,17 +110,18 @@ func (l load) observe(ctx context.Context, db *pgx.Conn, c nodes) (result, windo
 	if err != nil {
 		return r, w, err
 	}
+	source := counterSource{db: db, replicas: c.pids(), memcached: l.servers.memcached.Addr()}
+	from, until := w.counted()
+	before, err := source.readAt(ctx, from)
+	if err != nil {
+		return r, w, err
+	}
 	if l.options.statements {
 		if err := resetStatements(ctx, db); err != nil {
 			return r, w, err
 		}
 	}
-	source := counterSource{db: db, replicas: c.pids(), memcached: l.servers.memcached.Addr()}
-	before, err := source.readAt(ctx, w.from.Add(-beforeBurst))
-	if err != nil {
-		return r, w, err
-	}
-	after, err := source.readAt(ctx, w.until.Add(-beforeBurst))
+	after, err := source.readAt(ctx, until)
 	if err != nil {
 		return r, w, err
 	}
@@ -123,7 +130,7 @@ func (l load) observe(ctx context.Context, db *pgx.Conn, c nodes) (result, windo
 		return r, w, err
 	}
 	if l.options.statements {
-		if err := printStatements(ctx, db, l.out, l.jobs*l.options.seconds); err != nil {
+		if r.statements, err = readStatements(ctx, db); err != nil {
 			return r, w, err
 		}
 	}

@@ -86,21 +86,24 @@ var lines = []line{
 	{"delay of the end, p50 / p99, ms", func(r result) string {
 		return milliseconds(r.tally.finished)
 	}},
+	{"ended in the measured seconds, runs", func(r result) string {
+		return fmt.Sprint(r.tally.ended)
+	}},
 	{"processor time of the replicas, ms/s", func(r result) string {
 		return r.busy(r.cost.replicas)
 	}},
 	{"of PostgreSQL, ms/s", func(r result) string { return r.busy(r.cost.postgres) }},
 	{"of memcached, ms/s", func(r result) string { return r.busy(r.cost.memcached) }},
-	{"of all, µs a firing", func(r result) string {
+	{"of all, µs a run", func(r result) string {
 		return r.each(int64((r.cost.replicas + r.cost.postgres +
 			r.cost.memcached) / time.Microsecond))
 	}},
-	{"transactions a firing", func(r result) string {
-		return fmt.Sprintf("%.2f", float64(r.cost.transactions)/float64(r.tally.firings))
+	{"transactions a run", func(r result) string {
+		return fmt.Sprintf("%.2f", float64(r.cost.transactions)/r.runs())
 	}},
-	{"write-ahead log, bytes a firing", func(r result) string { return r.each(r.cost.wal) }},
-	{"memcached commands a firing", func(r result) string {
-		return fmt.Sprintf("%.2f", float64(r.cost.commands)/float64(r.tally.firings))
+	{"write-ahead log, bytes a run", func(r result) string { return r.each(r.cost.wal) }},
+	{"memcached commands a run", func(r result) string {
+		return fmt.Sprintf("%.2f", float64(r.cost.commands)/r.runs())
 	}},
 	{"memory of a replica, MB", func(r result) string {
 		return fmt.Sprintf("%.0f", float64(r.memory)/(1<<20))
@@ -116,7 +119,10 @@ func (r result) busy(d time.Duration) string {
 	return fmt.Sprint((d / time.Duration(r.seconds)).Milliseconds())
 }
 
-func (r result) each(n int64) string { return fmt.Sprint(n / int64(r.tally.firings)) }
+// runs is the divisor of the costs: how many runs ended while they were counted.
+func (r result) runs() float64 { return float64(max(r.tally.ended, 1)) }
+
+func (r result) each(n int64) string { return fmt.Sprintf("%.0f", float64(n)/r.runs()) }
 
 func describeNever(by map[string]int) string {
 	var parts []string

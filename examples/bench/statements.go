@@ -30,28 +30,40 @@ func resetStatements(ctx context.Context, db *pgx.Conn) error {
 	return nil
 }
 
-// printStatements writes the statements that took the most time since the reset.
-func printStatements(ctx context.Context, db *pgx.Conn, out io.Writer, firings int) error {
+// statement is what PostgreSQL counted of one statement. The times are in milliseconds.
+type statement struct {
+	calls, returned, wal, blocks int64
+	total, planning, least       float64
+	query                        string
+}
+
+// readStatements returns the statements that took the most time since the reset.
+func readStatements(ctx context.Context, db *pgx.Conn) ([]statement, error) {
 	rows, err := db.Query(ctx, costliest)
 	if err != nil {
-		return fmt.Errorf("pg_stat_statements: %w", err)
+		return nil, fmt.Errorf("pg_stat_statements: %w", err)
 	}
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "µs a firing\tplanning\tcalls\tleast ms a call\trows\tWAL B a "+
-		"firing\tblocks a firing\t statement")
-	var calls, returned, wal, blocks int64
-	var total, planning, least float64
-	var query string
-	_, err = pgx.ForEachRow(rows,
-		[]any{&calls, &total, &planning, &least, &returned, &wal, &blocks, &query}, func() error {
-			_, err := fmt.Fprintf(table, "%.1f\t%.1f\t%d\t%.3f\t%d\t%d\t%.1f\t %s\n",
-				total*1000/float64(firings), planning*1000/float64(firings), calls, least, returned,
-				wal/int64(firings), float64(blocks)/float64(firings),
-				strings.TrimSpace(query[:min(len(query), 90)]))
-			return err
-		})
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s statement, err error) {
+		err = row.Scan(&s.calls, &s.total, &s.planning, &s.least, &s.returned, &s.wal, &s.blocks,
+			&s.query)
+		return s, err
+	})
 	if err != nil {
-		return fmt.Errorf("pg_stat_statements: %w", err)
+		return nil, fmt.Errorf("pg_stat_statements: %w", err)
+	}
+	return list, nil
+}
+
+// printStatements writes the statements with their cost for each of the runs that ended meanwhile.
+func printStatements(out io.Writer, list []statement, ended int) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "µs a run\tplanning\tcalls\tleast ms a call\trows\tWAL B a run\t"+
+		"blocks a run\t statement")
+	runs := float64(max(ended, 1))
+	for _, s := range list {
+		fmt.Fprintf(table, "%.1f\t%.1f\t%d\t%.3f\t%d\t%.0f\t%.1f\t %s\n", s.total*1000/runs,
+			s.planning*1000/runs, s.calls, s.least, s.returned, float64(s.wal)/runs,
+			float64(s.blocks)/runs, strings.TrimSpace(s.query[:min(len(s.query), 90)]))
 	}
 	return table.Flush()
 }

@@ -28,6 +28,11 @@ type window struct {
 	noOp bool
 }
 
+// counted returns the times at which the counters of a load are read.
+func (w window) counted() (from, until time.Time) {
+	return w.from.Add(-beforeBurst), w.until.Add(-beforeBurst)
+}
+
 func (w window) firings() int { return w.jobs * int(w.until.Sub(w.from)/time.Second) }
 
 func (w window) holds(scheduledAt time.Time) bool {
@@ -50,6 +55,10 @@ type tally struct {
 	// Of the firings that ran never, by the state of what is recorded; "" is
 	// nothing at all.
 	neverBy map[string]int
+
+	// ended is how many runs ended between the two readings of the counters, whatever the result
+	// and the scheduled time. If a load is too large, it is less than firings.
+	ended int
 
 	// Whenever it was, inside the window or not.
 	orphans  int // rows without a run
@@ -83,11 +92,15 @@ type firing struct {
 func tallyOf(pairs []pair, w window) tally {
 	t := tally{firings: w.firings(), neverBy: map[string]int{}}
 	rows, states := map[firing]int{}, map[firing]string{}
+	from, until := w.counted()
 	for _, p := range pairs {
 		if !w.noOp {
 			t.compare(p)
 		} else if p.state == "succeeded" {
 			p.inserted = p.finished
+		}
+		if p.finished != nil && !p.finished.Before(from) && p.finished.Before(until) {
+			t.ended++
 		}
 		if p.scheduledAt == nil || !w.holds(*p.scheduledAt) {
 			continue
