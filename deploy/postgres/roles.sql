@@ -53,10 +53,12 @@ REVOKE ALL ON ALL TABLES IN SCHEMA holdfast FROM holdfast_jobs; -- rights of old
 GRANT USAGE ON SCHEMA holdfast TO holdfast_jobs;
 GRANT SELECT ON holdfast.meta, holdfast.jobs, holdfast.subscriptions, holdfast.claims,
     holdfast.grants, holdfast.outputs, holdfast.saved TO holdfast_jobs;
-GRANT SELECT (id, job, state, token) ON holdfast.runs TO holdfast_jobs;
+GRANT SELECT (id, job, state, token, created_at, scheduled_at, started_at, backfill)
+    ON holdfast.runs TO holdfast_jobs;
 GRANT UPDATE (token), DELETE ON holdfast.claims TO holdfast_jobs;
 GRANT DELETE ON holdfast.grants TO holdfast_jobs;
-GRANT UPDATE (state, reason, detail, error, finished_at) ON holdfast.runs TO holdfast_jobs;
+GRANT UPDATE (state, reason, detail, error, batched, finished_at)
+    ON holdfast.runs TO holdfast_jobs;
 GRANT INSERT, UPDATE ON holdfast.outputs, holdfast.saved TO holdfast_jobs;
 GRANT INSERT ON holdfast.deliveries, holdfast.tally_changes TO holdfast_jobs;
 

@@ -61,13 +61,12 @@ func (s *Store) finishAndCommit(ctx context.Context, conn *pgxpool.Conn, tx fenc
 	b.Queue(endOwnRun, int64(run.Token), rawID(run.ID), output.PlainText(run.OutputText()),
 		textOrNull(run.Result())).QueryRow(func(row pgx.Row) error {
 		var one int64
-		err := row.Scan(&one)
+		err := row.Scan(&one, nil, nil)
 		if isRefused(err) {
 			return fmt.Errorf("finish run in its own transaction: %w", storage.ErrSuperseded)
 		}
 		return err
 	})
-	b.Queue(endOwn) // before the deferred triggers of the job's tables
 	b.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
 		err := requireCommit(tag)
 		committed = err == nil
@@ -76,10 +75,12 @@ func (s *Store) finishAndCommit(ctx context.Context, conn *pgxpool.Conn, tx fenc
 	if s.work.borrowed {
 		return committed, tx.send(ctx, b)
 	}
-	for _, statement := range resetSession {
-		b.Queue(statement)
-	}
-	if err = tx.send(ctx, b); err == nil {
+	clean := false
+	b.Queue(resetAtCommit[0])
+	b.Queue(resetAtCommit[1]).QueryRow(func(row pgx.Row) error {
+		return row.Scan(nil, nil, nil, nil, nil, &clean)
+	})
+	if err = tx.send(ctx, b); err == nil && clean {
 		markReset(conn.Conn())
 	}
 	return committed, err

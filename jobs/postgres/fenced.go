@@ -42,6 +42,7 @@ const (
 
 	// endOwnRun is finishRuns for one run, inside its own transaction. If the claim is gone or the
 	// run has ended, it fails by a division by zero, so that a COMMIT behind it takes no effect.
+	// COMMIT calls the deferred triggers of the job's tables, which are planned as usual.
 	endOwnRun = `
 WITH gone AS (
     DELETE FROM holdfast.claims WHERE token = $1 AND run = $2 RETURNING run
@@ -51,12 +52,18 @@ WITH gone AS (
     INSERT INTO holdfast.outputs AS o (run, output, result) SELECT run, $3::text, $4::text FROM gone
         WHERE $3 <> '' OR $4 IS NOT NULL
     ON CONFLICT (run) DO UPDATE SET ` + retainOutput + `
-), ended AS (
+), changed AS (
     UPDATE holdfast.runs SET state = 'succeeded', reason = '', detail = '', error = '',
-        finished_at = clock_timestamp()
-    WHERE id = $2 AND state = 'running' AND EXISTS (SELECT FROM gone) RETURNING id
+        batched = true, finished_at = clock_timestamp()
+    WHERE id = $2 AND state = 'running' AND EXISTS (SELECT FROM gone)
+    RETURNING id, job, state, created_at, scheduled_at, started_at, backfill
+), tallied AS (
+    INSERT INTO holdfast.tally_changes (quarter, state, delay, runs)
+    SELECT ` + tallyKey + `, 1 FROM changed
 )
-SELECT 1 / count(*) FROM ended`
+SELECT 1 / count(*), ` + planAsUsual + `, count(CASE WHEN ` + anySubscription + `
+    THEN holdfast.add_deliveries(ARRAY[id], ARRAY[job], ARRAY[state]) END)
+FROM changed`
 
 	// The store's own statements, and those of its triggers, look up rows by key (see
 	// beginPipeline). The job's statements are planned with the settings that they had before.
@@ -69,7 +76,6 @@ SELECT 1 / count(*) FROM ended`
 		set_config('enable_seqscan', current_setting('holdfast.seqscan'), true),
 		set_config('plan_cache_mode', current_setting('holdfast.plans'), true))`
 	beginOwn = `SELECT ` + planByKey
-	endOwn   = `SELECT ` + planAsUsual
 )
 
 // ErrTransactionControl refuses a statement that would end the fenced transaction.

@@ -6,13 +6,16 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
+	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -81,36 +84,88 @@ func benchmarkFirings(b *testing.B, n int) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkSQLRun starts 50 runs in one transaction. Then each of them inserts a row with the
-// handler sql, one after the other. The metric is the processor time of PostgreSQL's backends for a
-// run after its start: the fenced transaction with the statement and the end of the run.
+// BenchmarkSQLRun starts 200 runs in one transaction. Each of them then inserts a row into a table
+// of its own, in a transaction of its own. The metrics are for each run after its start: the
+// processor time of PostgreSQL's backends, and the time by the clock. Each part includes the part
+// before:
+//
+//   - insert: a transaction with the insert only, without Holdfast
+//   - fenced: the fence check too
+//   - whole: the end of the run too, as the handler sql has it
 func BenchmarkSQLRun(b *testing.B) {
-	s := openAs(b, database(b), "a")
-	if _, err := s.pool.Exec(b.Context(), "CREATE TABLE public.rows (n int)"); err != nil {
+	for _, connections := range []int{1, 40} {
+		for _, part := range []struct {
+			name string
+			run  func(context.Context, *Store, *jobs.Run, []storage.Statement) error
+		}{{"insert", insertOnly}, {"fenced", insertFenced}, {"whole", insertAndEnd}} {
+			b.Run(fmt.Sprintf("connections=%d/%s", connections, part.name), func(b *testing.B) {
+				benchmarkSQLRun(b, connections, part.run)
+			})
+		}
+	}
+}
+
+func insertOnly(ctx context.Context, s *Store, _ *jobs.Run, list []storage.Statement) error {
+	conn, release, err := s.work.lease(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	markReset(conn.Conn())
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		_, err := execOne(ctx, tx, list[0])
+		return err
+	})
+}
+
+func insertFenced(ctx context.Context, s *Store, run *jobs.Run, list []storage.Statement) error {
+	return s.inTx(ctx, run, func(tx pgx.Tx) error {
+		markReset(tx.Conn())
+		_, err := execOne(ctx, tx, list[0])
+		return err
+	})
+}
+
+func insertAndEnd(ctx context.Context, s *Store, run *jobs.Run, list []storage.Statement) error {
+	_, err := s.RunStatements(ctx, run, list)
+	return err
+}
+
+func benchmarkSQLRun(b *testing.B, connections int,
+	run func(context.Context, *Store, *jobs.Run, []storage.Statement) error) {
+	const n = 200
+	s, err := Open(b.Context(), Options{URL: database(b), Log: zerolog.Nop(),
+		WorkConnections: connections})
+	if err != nil {
 		b.Fatal(err)
 	}
+	defer s.Close()
 	session := uuid.New()
 	if err := s.Open(b.Context(), storage.Session{ID: session, Replica: "one", Version: "v1",
 		TTL: time.Hour}); err != nil {
 		b.Fatal(err)
 	}
-	const n = 50
 	requests, definitions := make([]storage.StartRequest, n), make([]storage.Definition, n)
+	inserts := make([][]storage.Statement, n)
 	for i := range requests {
-		r := request(b, fmt.Sprintf("job-%04d", i), fmt.Sprintf("t%04d", i))
+		table := fmt.Sprintf("t%04d", i)
+		if _, err := s.pool.Exec(b.Context(), "CREATE TABLE public."+table+" (n int)"); err != nil {
+			b.Fatal(err)
+		}
+		r := request(b, "job-"+table, table)
 		requests[i], definitions[i] = r, storage.Definition{Name: r.Firing.Job, Hash: "h"}
+		inserts[i] = []storage.Statement{{SQL: "INSERT INTO public." + table + " VALUES (1)"}}
 	}
 	versions, err := s.Register(b.Context(), session, definitions)
 	if err != nil {
 		b.Fatal(err)
 	}
-	statements := []storage.Statement{{SQL: "INSERT INTO public.rows DEFAULT VALUES"}}
 	scheduledAt := time.Now().UTC().Truncate(time.Second)
 	ctx, cancel := context.WithTimeout(b.Context(), time.Hour)
 	defer cancel()
 	// The pool may open connections meanwhile, so their backends are looked up each time.
 	usedByAll := func() time.Duration { return usedBy(b, backendsOf(b, s)) }
-	fire := func() time.Duration {
+	fire := func() (server, clock time.Duration) {
 		scheduledAt = scheduledAt.Add(time.Second)
 		for i := range requests {
 			requests[i].Run, requests[i].Firing.ScheduledAt, requests[i].WaitSince,
@@ -122,24 +177,42 @@ func BenchmarkSQLRun(b *testing.B) {
 		if len(granted) != n {
 			b.Fatalf("granted %d of %d", len(granted), n)
 		}
-		before := usedByAll()
-		for i, g := range granted {
-			run := jobstest.StoredRun(s, requests[i], g.Token)
-			if _, err := s.RunStatements(ctx, run, statements); err != nil {
-				b.Fatal(err)
-			}
+		before, began := usedByAll(), time.Now()
+		next := make(chan int)
+		var workers sync.WaitGroup
+		for range connections {
+			workers.Go(func() {
+				for i := range next {
+					if err := run(ctx, s, jobstest.StoredRun(s, requests[i], granted[i].Token),
+						inserts[i]); err != nil {
+						b.Error(err)
+					}
+				}
+			})
 		}
-		return usedByAll() - before
+		for i := range n {
+			next <- i
+		}
+		close(next)
+		workers.Wait()
+		clock, server = time.Since(began), usedByAll()-before
+		if _, err := s.Finish(b.Context(), granted); err != nil { // of the parts that end no run
+			b.Fatal(err)
+		}
+		return server, clock
 	}
 	const warmUp = 10
 	for range warmUp {
 		fire()
 	}
-	var used time.Duration
+	var server, clock time.Duration
 	for b.Loop() {
-		used += fire()
+		s, c := fire()
+		server, clock = server+s, clock+c
 	}
-	b.ReportMetric(float64(used.Microseconds())/float64(b.N*n), "µs-postgres/run")
+	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(b.N*n) }
+	b.ReportMetric(each(server), "µs-postgres/run")
+	b.ReportMetric(each(clock), "µs/run")
 	b.ReportMetric(0, "ns/op")
 }
 

@@ -133,8 +133,23 @@ INSERT INTO holdfast.fences SELECT 'path:' || n FROM generate_series(1, 30000) n
 					checkPlan(t, s.plan(statement.settings, statement.sql), leading)
 				})
 			}
+			t.Run("add_deliveries", func(t *testing.T) {
+				checkPlan(t, s.plan(beginByHash, addDeliveries(s)), leading)
+			})
 		})
 	}
+}
+
+// addDeliveries returns the statement of the function add_deliveries, with arguments in place of
+// its parameters.
+func addDeliveries(s *harness) string {
+	body := query[string](s, "SELECT prosrc FROM pg_proc WHERE proname = 'add_deliveries'")
+	from, until := strings.Index(body, "INSERT"), strings.Index(body, "RETURN 0;")
+	if from < 0 || until < from {
+		s.t.Fatalf("no insert in %s", body)
+	}
+	return strings.NewReplacer("run_ids", "$1::uuid[]", "job_names", "$2::text[]", "run_states",
+		"$3::text[]", ";", "").Replace(body[from:until])
 }
 
 // Each job has few definitions at first, so the planner sees no difference between the indexes, or

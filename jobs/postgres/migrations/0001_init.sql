@@ -468,13 +468,20 @@ CREATE FUNCTION holdfast.delay(due timestamptz, started_at timestamptz)
 
 -- Triggers of runs add the deliveries and the tally, so that no statement that ends a run can omit
 -- them. The statements that end most runs, many at a time, add them more cheaply and set batched.
-CREATE FUNCTION holdfast.note_ended(r holdfast.runs) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION holdfast.add_deliveries(run_ids uuid[], job_names text[], run_states text[])
+    RETURNS int LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO holdfast.deliveries (id, webhook, run, state, created_at, next_at)
-    SELECT gen_random_uuid(), s.webhook, r.id, r.state, t, t
-    FROM holdfast.subscriptions s, clock_timestamp() t
-    WHERE s.job = r.job AND s.state = r.state COLLATE "C"
-        AND s.version = (SELECT abs(j.version) FROM holdfast.jobs j WHERE j.name = r.job);
+    SELECT gen_random_uuid(), s.webhook, e.run, e.state, s.t, s.t
+    FROM unnest(run_ids, job_names, run_states) AS e (run, job, state) CROSS JOIN LATERAL (
+        SELECT s.webhook, clock_timestamp() AS t FROM holdfast.subscriptions s
+        WHERE s.job = e.job AND s.state = e.state COLLATE "C" AND s.version = (
+            SELECT abs(j.version) FROM holdfast.jobs j WHERE j.name = e.job) OFFSET 0) s;
+    RETURN 0;
+END $$;
+CREATE FUNCTION holdfast.note_ended(r holdfast.runs) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM holdfast.add_deliveries(ARRAY[r.id], ARRAY[r.job], ARRAY[r.state]);
     INSERT INTO holdfast.tally_changes (quarter, state, delay, runs)
     VALUES (holdfast.quarter(r.created_at), r.state, holdfast.delay(
         CASE WHEN r.backfill IS NULL THEN r.scheduled_at ELSE r.created_at END, r.started_at), 1);
