@@ -45,9 +45,10 @@ GRANT UPDATE (definitions, control_version, home) ON holdfast.meta TO holdfast;
 GRANT UPDATE ON SEQUENCE holdfast.tokens TO holdfast; -- raises tokens after a restore
 
 -- The transactions of jobs. Such a transaction ends its own run, so the role may still change the
--- state of all runs, their output and the saved state of all jobs, delete claims and add
--- deliveries. It may not read params of runs, and may not change the audit log, pauses,
--- definitions, added jobs or sessions. docs/deployment.md lists its rights.
+-- state of all runs, their output and the saved state of all jobs, delete claims, add deliveries,
+-- and prevent deliveries and counts of other runs. It may not read params of runs, and may not
+-- change the audit log, pauses, definitions, added jobs or sessions. docs/deployment.md lists its
+-- rights.
 GRANT holdfast_jobs TO holdfast; -- so that a sweep can end transactions of dead replicas
 REVOKE ALL ON ALL TABLES IN SCHEMA holdfast FROM holdfast_jobs; -- rights of older releases
 GRANT USAGE ON SCHEMA holdfast TO holdfast_jobs;

@@ -75,12 +75,10 @@ func (s *Store) finishAndCommit(ctx context.Context, conn *pgxpool.Conn, tx fenc
 	if s.work.borrowed {
 		return committed, tx.send(ctx, b)
 	}
-	clean := false
-	b.Queue(resetAtCommit[0])
-	b.Queue(resetAtCommit[1]).QueryRow(func(row pgx.Row) error {
-		return row.Scan(nil, nil, nil, nil, nil, &clean)
-	})
-	if err = tx.send(ctx, b); err == nil && clean {
+	for _, statement := range resetSession {
+		b.Queue(statement)
+	}
+	if err = tx.send(ctx, b); err == nil {
 		markReset(conn.Conn())
 	}
 	return committed, err

@@ -118,40 +118,6 @@ SELECT pg_backend_pid(), (SELECT count(*) FROM pg_locks
 	}
 }
 
-// The reset that comes with the commit has no statement for what few jobs leave. The pool then
-// resets the session as a whole.
-func TestCommitResetsWhatMostJobsLeave(t *testing.T) {
-	for statement, want := range map[string]bool{
-		"SET work_mem = '1MB'":                  true,
-		"SELECT pg_advisory_lock(7)":            true,
-		"CREATE TEMP TABLE left_behind (n int)": false,
-		"LISTEN left_behind":                    false,
-	} {
-		t.Run(statement, func(t *testing.T) {
-			s := newHarness(t)
-			run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
-			conn, release, err := s.a.work.lease(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer release()
-			tx, err := s.a.beginFenced(t.Context(), conn, holderOf(run))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := tx.Exec(t.Context(), statement); err != nil {
-				t.Fatal(err)
-			}
-			if done, err := s.a.finishAndCommit(t.Context(), conn, tx, run); err != nil || !done {
-				t.Fatal(done, err)
-			}
-			if got := conn.Conn().PgConn().CustomData()[alreadyReset] != nil; got != want {
-				t.Errorf("session is reset: got %t, want %t", got, want)
-			}
-		})
-	}
-}
-
 func leave(s *harness, tx pgx.Tx) error {
 	for _, statement := range leavings {
 		if _, err := tx.Exec(s.t.Context(), statement.SQL); err != nil {

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -58,12 +59,18 @@ func TestRunCompletedInItsTransactionIsStoredByIt(t *testing.T) {
 		deliveries != 0 {
 		t.Errorf("rolled back: saved %q, result %q, %d deliveries", saved, result, deliveries)
 	}
+	if n := s.ended(s.a); len(n) != 0 {
+		t.Errorf("rolled back: %v runs are counted as ended", n)
+	}
 	if err := complete(run, 2, nil); err != nil {
 		t.Fatal(err)
 	}
 	if saved, result, deliveries := s.written("job", run); saved != "2" || result != `{"n":2}` ||
 		deliveries != 1 {
 		t.Errorf("completed: saved %q, result %q, %d deliveries", saved, result, deliveries)
+	}
+	if n := s.ended(s.a); n[jobs.Succeeded] != 1 || len(n) != 1 {
+		t.Errorf("completed: %v runs are counted as ended, want one success", n)
 	}
 	s.exec("DELETE FROM holdfast.deliveries")
 
@@ -166,5 +173,35 @@ func TestRunEndsOnceForWebhooks(t *testing.T) {
 	}
 	if n := query[int](s, "SELECT count(*) FROM holdfast.deliveries"); n != 1 {
 		t.Errorf("%d deliveries", n)
+	}
+}
+
+// A batch has runs of several jobs, and runs that wait for another attempt.
+func TestBatchOfEndsDeliversEachToItsWebhooks(t *testing.T) {
+	s := newHarness(t)
+	session := s.session(s.a, "a")
+	hooks := func(webhook string) []jobs.Hook {
+		return []jobs.Hook{{Webhook: webhook, State: jobs.Succeeded},
+			{Webhook: webhook, State: jobs.Failed}}
+	}
+	s.register(s.a, session,
+		storage.Definition{Name: "one", Hash: "h", Handler: "h", Hooks: hooks("w1")},
+		storage.Definition{Name: "two", Hash: "h", Handler: "h", Hooks: hooks("w2")},
+		storage.Definition{Name: "three", Hash: "h", Handler: "h", Hooks: hooks("w3")})
+	var ends []storage.FinishRequest
+	for _, end := range []struct {
+		job   string
+		state jobs.State
+	}{{"one", jobs.Succeeded}, {"two", jobs.Failed}, {"three", jobs.Waiting}} {
+		run := s.granted(s.a, session, request(t, end.job))
+		ends = append(ends, storage.FinishRequest{Run: run.ID, Token: run.Token, State: end.state})
+	}
+	if _, err := s.a.Finish(t.Context(), ends); err != nil {
+		t.Fatal(err)
+	}
+	got := query[[]string](s, `SELECT array_agg(r.job || ' ' || d.webhook || ' ' || d.state
+		ORDER BY r.job) FROM holdfast.deliveries d JOIN holdfast.runs r ON r.id = d.run`)
+	if want := []string{"one w1 succeeded", "two w2 failed"}; !slices.Equal(got, want) {
+		t.Errorf("deliveries: got %v, want %v", got, want)
 	}
 }

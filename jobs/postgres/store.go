@@ -163,11 +163,6 @@ func (s *Store) newPool(ctx context.Context, config *pgxpool.Config) (*dbPool, e
 var resetSession = []string{"RESET ALL", setKeepAlive, "DISCARD TEMP", "UNLISTEN *",
 	"SELECT pg_advisory_unlock_all()"}
 
-// resetAtCommit undoes the changes that most statements can leave. Its last column reports whether
-// that was all: the session has no temporary schema and listens to no channel.
-var resetAtCommit = [...]string{"RESET ALL", setKeepAlive + `, pg_advisory_unlock_all(),
-	pg_my_temp_schema() = 0 AND NOT EXISTS (SELECT FROM pg_listening_channels())`}
-
 // alreadyReset marks a connection whose session was reset together with its last commit, so that
 // the pool need not reset it again.
 const alreadyReset = "holdfast: session is reset"

@@ -467,7 +467,7 @@ CREATE FUNCTION holdfast.delay(due timestamptz, started_at timestamptz)
         '{0.01,0.02,0.05,0.1,0.2,0.5,1,2,5,10,30,60,300,900,3600}'::float8[]) END $$;
 
 -- Triggers of runs add the deliveries and the tally, so that no statement that ends a run can omit
--- them. The statements that end most runs, many at a time, add them more cheaply and set batched.
+-- them. The statements that end most runs add them more cheaply, and set batched.
 CREATE FUNCTION holdfast.add_deliveries(run_ids uuid[], job_names text[], run_states text[])
     RETURNS int LANGUAGE plpgsql AS $$
 BEGIN
