@@ -12,7 +12,8 @@
 //     run, and runs that are recorded as succeeded without their row;
 //   - how late firings started and ended, by PostgreSQL's clock;
 //   - what that cost: processor time of the replicas, of PostgreSQL and of
-//     memcached, transactions, write-ahead log, memory.
+//     memcached, transactions, write-ahead log, memory. The cost of a run is the total divided by
+//     the runs that ended in the measured seconds.
 //
 // A firing that has not ended some seconds after the last measured second
 // counts as never run.

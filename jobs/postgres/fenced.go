@@ -42,7 +42,8 @@ const (
 
 	// endOwnRun is finishRuns for one run, inside its own transaction. If the claim is gone or the
 	// run has ended, it fails by a division by zero, so that a COMMIT behind it takes no effect.
-	// COMMIT calls the deferred triggers of the job's tables, which are planned as usual.
+	// COMMIT calls the deferred triggers of the job's tables, which are planned as usual. For one
+	// run, PostgreSQL sets up this form of noteEnded in less time.
 	endOwnRun = `
 WITH gone AS (
     DELETE FROM holdfast.claims WHERE token = $1 AND run = $2 RETURNING run

@@ -89,9 +89,9 @@ func benchmarkFirings(b *testing.B, n int) {
 // processor time of PostgreSQL's backends, and the time by the clock. Each part includes the part
 // before:
 //
-//   - insert: a transaction with the insert only, without Holdfast
-//   - fenced: the fence check too
-//   - whole: the end of the run too, as the handler sql has it
+//   - insert: a transaction that contains only the insert
+//   - fenced: the fence check is added
+//   - whole: the end of the run and the reset of the session are added, as in the handler sql
 func BenchmarkSQLRun(b *testing.B) {
 	for _, connections := range []int{1, 40} {
 		for _, part := range []struct {

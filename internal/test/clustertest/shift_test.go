@@ -109,7 +109,7 @@ func checkShifts(t *testing.T, screen browsertest.Screen) {
 		t.Fatalf("trigger: %d %s", status, answer)
 	}
 	talk := c.awaitRun("job = 'talk' AND state = 'running'")
-	// The lists of the overview move what is below them until they are full.
+	// Until the lists of the overview are full, each new entry moves the elements below them.
 	c.awaitRuns(10, "state = 'failed'")
 	c.awaitRuns(15, "finished_at IS NOT NULL")
 	stop := act(t, replica)
