@@ -185,14 +185,15 @@ func TestBatchOfEndsDeliversEachToItsWebhooks(t *testing.T) {
 			{Webhook: webhook, State: jobs.Failed}}
 	}
 	s.register(s.a, session,
-		storage.Definition{Name: "one", Hash: "h", Handler: "h", Hooks: hooks("w1")},
-		storage.Definition{Name: "two", Hash: "h", Handler: "h", Hooks: hooks("w2")},
-		storage.Definition{Name: "three", Hash: "h", Handler: "h", Hooks: hooks("w3")})
+		storage.Definition{Name: "a", Hash: "h", Handler: "h", Hooks: hooks("of a")},
+		storage.Definition{Name: "b", Hash: "h", Handler: "h", Hooks: hooks("of b")},
+		storage.Definition{Name: "c", Hash: "h", Handler: "h", Hooks: hooks("of c")},
+		storage.Definition{Name: "d", Hash: "h", Handler: "h", Hooks: hooks("of d")})
 	var ends []storage.FinishRequest
 	for _, end := range []struct {
 		job   string
 		state jobs.State
-	}{{"one", jobs.Succeeded}, {"two", jobs.Failed}, {"three", jobs.Waiting}} {
+	}{{"b", jobs.Succeeded}, {"a", jobs.Failed}, {"c", jobs.Succeeded}, {"d", jobs.Waiting}} {
 		run := s.granted(s.a, session, request(t, end.job))
 		ends = append(ends, storage.FinishRequest{Run: run.ID, Token: run.Token, State: end.state})
 	}
@@ -201,7 +202,8 @@ func TestBatchOfEndsDeliversEachToItsWebhooks(t *testing.T) {
 	}
 	got := query[[]string](s, `SELECT array_agg(r.job || ' ' || d.webhook || ' ' || d.state
 		ORDER BY r.job) FROM holdfast.deliveries d JOIN holdfast.runs r ON r.id = d.run`)
-	if want := []string{"one w1 succeeded", "two w2 failed"}; !slices.Equal(got, want) {
+	if want := []string{"a of a failed", "b of b succeeded", "c of c succeeded"}; !slices.Equal(got,
+		want) {
 		t.Errorf("deliveries: got %v, want %v", got, want)
 	}
 }
