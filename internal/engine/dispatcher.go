@@ -36,7 +36,9 @@ type dispatcher struct {
 	// The following fields belong to run's goroutine.
 	timetable timetable
 	next      nextTime
+	subsets   subsets
 	taken     time.Time // when tick last took firings from the timetable
+	due       []planned // the buffer of tick
 	// for suspended jobs, the first scheduled time that was not started
 	suspended []planned
 	held      []pending // queued firings of jobs that were paused
@@ -96,39 +98,50 @@ func (d *dispatcher) tick() {
 	}
 	now := d.clock.now()
 	for at := d.timetable.next(); !at.IsZero() && !at.After(now); at = d.timetable.next() {
+		d.due = d.timetable.popEarliest(d.due[:0])
 		d.taken = time.Now()
-		p := d.timetable.pop()
-		if p.entry.gone.Load() {
-			continue // removed, or replaced by another entry
+		d.subsets.load(d.ranking.at(d.taken), d.due, d.workers.all)
+		for _, p := range d.due {
+			d.route(p, now)
 		}
-		if oldest := p.entry.oldest(now); !p.scheduledAt.After(oldest) {
-			if !p.delayed && !p.ranked {
-				d.plan(p.entry, oldest)
-			}
-			continue
+		if clear(d.due); cap(d.due) > sequenceKeeps {
+			d.due = nil
 		}
-		if d.isSuspended(p.entry) {
-			d.suspended = append(d.suspended, p)
-			continue
-		}
-		var next time.Time
+	}
+}
+
+// route moves a firing that is due to where it belongs.
+func (d *dispatcher) route(p planned, now time.Time) {
+	if p.entry.gone.Load() {
+		return // removed, or replaced by another entry
+	}
+	if oldest := p.entry.oldest(now); !p.scheduledAt.After(oldest) {
 		if !p.delayed && !p.ranked {
-			next = d.plan(p.entry, p.scheduledAt)
-			if d.timetable.delay(p, now) {
-				continue
-			}
+			d.plan(p.entry, oldest)
 		}
-		if !p.ranked && d.leaveToOthers(&p, next, now) {
-			continue
+		return
+	}
+	if d.isSuspended(p.entry) {
+		d.suspended = append(d.suspended, p)
+		return
+	}
+	var next time.Time
+	if !p.delayed && !p.ranked {
+		next = d.plan(p.entry, p.scheduledAt)
+		if d.timetable.delay(p, now) {
+			return
 		}
-		if p.entry.overdue(p.scheduledAt, now) {
-			continue // the misfire policy decides
-		}
-		if p.rank > 0 {
-			d.lookout.add(p)
-		} else {
-			d.ready.push(p.pending(now))
-		}
+	}
+	if !p.ranked && d.leaveToOthers(&p, next, now) {
+		return
+	}
+	if p.entry.overdue(p.scheduledAt, now) {
+		return // the misfire policy decides
+	}
+	if p.rank > 0 {
+		d.lookout.add(p)
+	} else {
+		d.ready.push(p.pending(now))
 	}
 }
 
@@ -154,13 +167,13 @@ func (d *dispatcher) plan(e *entry, after time.Time) time.Time {
 // replicas may try it first. Then it has planned when this replica looks at it. next is the next
 // scheduled time, or the zero time if it is unknown.
 func (d *dispatcher) leaveToOthers(p *planned, next, now time.Time) bool {
-	members := d.ranking.at(time.Now())
+	members := d.subsets.members
 	p.ranked, p.rank = true, unranked
 	if members == nil {
 		return false
 	}
 	hash := hashFiring(p.entry.Name, p.scheduledAt)
-	p.rank = int16(members.rank(hash, sharedRank))
+	p.rank = int16(d.subsets.rank(p, hash))
 	shared := members.len() > sharedRank
 	if p.rank <= 0 && !shared {
 		return false

@@ -25,7 +25,7 @@ func newTestDispatcher(t *testing.T) (*dispatcher, *entry) {
 		clock: &clusterClock{}, active: newActive(),
 		controlState: &controlState{polls: make(chan struct{}, 1)}, log: zerolog.Nop(),
 		table: table, ready: newReady("a", 1), ranking: &ranking{},
-		revised: make(chan struct{}),
+		workers: newWorkers(100), revised: make(chan struct{}),
 	}
 	d.plan(e, time.Now())
 	return d, e

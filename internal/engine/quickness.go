@@ -7,8 +7,14 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// quickRun is how long the handler of a quick job takes on average, at most.
-const quickRun = 10 * time.Millisecond
+const (
+	// quickRun is how long the handler of a quick job takes on average, at most.
+	quickRun = 10 * time.Millisecond
+	// A job whose handler takes between surelyQuickRun and slowRun here may be quick on one replica
+	// and not on another.
+	surelyQuickRun = quickRun / 2
+	slowRun        = 2 * quickRun
+)
 
 // quickness measures how long the handler of a job takes on this replica. It may be used
 // concurrently.
@@ -37,9 +43,24 @@ func (q *quickness) add(took time.Duration) {
 // isQuick reports whether the handler takes at most quickRun on average. Before its first call, it
 // is assumed to take as long as the recent first calls of other jobs.
 func (q *quickness) isQuick() bool {
-	mean := q.calls.get()
-	if mean == 0 {
-		mean = q.first.get()
-	}
+	mean := q.mean()
 	return mean > 0 && mean <= quickRun
+}
+
+// mean returns how long the handler takes, or 0 if nothing is known.
+func (q *quickness) mean() time.Duration {
+	if mean := q.calls.get(); mean > 0 {
+		return mean
+	}
+	return q.first.get()
+}
+
+// mayBeQuick and mayBeSlow report whether the job may be quick, or not, on other replicas. They may
+// have measured other times. At least one of the two is true. A job that has not run on this
+// replica may be quick.
+func (q *quickness) mayBeQuick() bool { return q.calls.get() <= slowRun }
+
+func (q *quickness) mayBeSlow() bool {
+	mean := q.mean()
+	return mean == 0 || mean > surelyQuickRun
 }

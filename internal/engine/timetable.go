@@ -103,6 +103,14 @@ func (t *timetable) pop() planned {
 	return popHeap(&t.heap)
 }
 
+// popEarliest removes the items with the earliest time, and returns to with them added.
+func (t *timetable) popEarliest(to []planned) []planned {
+	for at := t.next(); !at.IsZero() && t.next().Equal(at); {
+		to = append(to, t.pop())
+	}
+	return to
+}
+
 // earliest returns the sequence with the earliest item, or nil if that item is in the heap or there
 // is none.
 func (t *timetable) earliest() *sequence {

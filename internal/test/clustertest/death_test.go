@@ -106,7 +106,7 @@ func TestRecoveryOfALostRun(t *testing.T) {
 // session expires. So one of three tries must be early, and four of five of the 50 tries in a soak.
 func TestKilledReplicaIsReplacedBeforeItsSessionExpires(t *testing.T) {
 	const tries, early = 3, 12 * time.Second // less than the session lasts
-	c := newCluster(t, settings{heartbeat: "1s", expires: "1m", lease: "10m",
+	c := newCluster(t, settings{heartbeat: "1s", expires: "30s", lease: "10m",
 		limit: 15 * time.Minute,
 		jobs:  ledgerJob("hold", "t", "recover: true", "gate: hold")})
 	c.start("a", "b")
