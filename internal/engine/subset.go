@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// subsetInterval is the length of the intervals that each have a subset of their own.
+	// subsetInterval is the length of the intervals that each have subsets of their own.
 	subsetInterval = 50 * time.Millisecond
 	// subsetFirings is how many firings of the same time a replica of a subset has for each worker,
 	// at most.
@@ -15,6 +15,8 @@ const (
 	// subsetTime is how long the quick handlers of these firings take on a replica of a subset, one
 	// after the other, at most. So they delay each other little, also if each needs a processor.
 	subsetTime = 50 * time.Millisecond
+	// subsetGrowth is how many times as large as a subset the next larger one is.
+	subsetGrowth = 4
 )
 
 // subsets select the replicas that try the quick firings of an interval first. If all replicas
@@ -23,56 +25,74 @@ const (
 // for them. All other firings are shared by all replicas.
 //
 // A subset has at least sharedRank replicas. The rendezvous hash of the interval selects them, so
-// that all replicas have their turns. It belongs to one goroutine.
+// that all replicas have their turns.
+//
+// Replicas measure different times for the same handlers. So a replica whose times are near a limit
+// takes its lowest rank of those on both sides of the limit. Two replicas may then try a firing at
+// once. But as long as no replica measures more than twice the time of another one, a replica of
+// rank 0 tries each firing.
+//
+// It belongs to one goroutine.
 type subsets struct {
 	members *members // all live replicas
-	size    int      // of a subset for the firings that are due
-	last    subsetKey
-	chosen  *members // by last; nil: this replica is not in the subset
+	sizes   []int    // of the subsets for the firings that are due: one, or two
+	last    [2]subset
 }
 
-// subsetKey identifies a subset.
-type subsetKey struct {
+// subset is the part of the live replicas that tries the quick firings of an interval first.
+type subset struct {
 	of       *members
 	size     int
 	interval int64
+	members  *members // nil: this replica is not one of them
 }
 
 // load prepares for firings that are due at the same time. members are the live replicas, and
 // workers is how many workers each of them has.
 func (s *subsets) load(members *members, due []planned, workers int) {
-	s.members, s.size = members, sharedRank
+	s.members, s.sizes = members, append(s.sizes[:0], sharedRank)
 	if members.len() <= sharedRank {
 		return
 	}
 	var firings int
-	var quick time.Duration
+	var took time.Duration // by the quick handlers
 	for _, p := range due {
 		if p.ranked {
 			continue
 		}
 		firings++
-		if took := p.entry.quickness.mean(); took <= slowRun {
-			quick += took
+		if mean := p.entry.quickness.mean(); mean <= slowRun {
+			took += mean
 		}
 	}
-	s.size = max(s.size, divideUp(firings, subsetFirings*workers),
-		divideUp(int(quick), int(subsetTime)))
+	least := s.sizeFor(firings, subsetFirings*workers)
+	// The second time is about twice the first one.
+	s.sizes[0] = max(least, s.sizeFor(int(took*5/7), int(subsetTime)))
+	if size := max(least, s.sizeFor(int(took*7/5), int(subsetTime))); size != s.sizes[0] {
+		s.sizes = append(s.sizes, size)
+	}
 }
 
-func divideUp(a, b int) int { return (a + b - 1) / b }
+// sizeFor returns the size of a subset for an amount of work, if each replica does at most so much.
+func (s *subsets) sizeFor(work, each int) int {
+	size := sharedRank
+	for work > size*each && size < s.members.len() {
+		size *= subsetGrowth
+	}
+	return size
+}
 
-// rank returns this replica's rank for a firing, at most sharedRank. If other replicas may have
-// measured whether the job is quick with another result, the lower of its two ranks counts. So two
-// replicas may try the firing at once, but not none.
+// rank returns this replica's rank for a firing, at most sharedRank.
 func (s *subsets) rank(p *planned, hash uint64) int {
-	if s.members.len() <= s.size {
+	if s.members.len() <= s.sizes[0] {
 		return s.members.rank(hash, sharedRank)
 	}
 	rank := sharedRank
 	if p.entry.quickness.mayBeQuick() {
-		if subset := s.choose(p.at); subset != nil {
-			rank = subset.rank(hash, sharedRank)
+		for i, size := range s.sizes {
+			if subset := s.last[i].choose(s.members, size, p.at); subset != nil {
+				rank = min(rank, subset.rank(hash, sharedRank))
+			}
 		}
 	}
 	if rank > 0 && p.entry.quickness.mayBeSlow() {
@@ -81,19 +101,23 @@ func (s *subsets) rank(p *planned, hash uint64) int {
 	return rank
 }
 
-// choose returns the subset for a time, or nil if this replica is not in it. Its size is less than
-// the number of members.
-func (s *subsets) choose(at time.Time) *members {
-	key := subsetKey{s.members, s.size, at.UnixMicro() / subsetInterval.Microseconds()}
-	if key == s.last {
-		return s.chosen
+// choose returns the subset of a size for a time, or nil if this replica is not in it.
+func (s *subset) choose(of *members, size int, at time.Time) *members {
+	interval := at.UnixMicro() / subsetInterval.Microseconds()
+	if s.of == of && s.size == size && s.interval == interval {
+		return s.members
 	}
-	hash := mix(uint64(key.interval))
-	seeds := slices.Clone(s.members.seeds)
+	*s = subset{of: of, size: size, interval: interval, members: of}
+	if size >= of.len() {
+		return of
+	}
+	hash := mix(uint64(interval))
+	seeds := slices.Clone(of.seeds)
 	slices.SortFunc(seeds, func(a, b uint64) int { return cmp.Compare(mix(hash^b), mix(hash^a)) })
-	s.last, s.chosen = key, nil
-	if seeds = seeds[:s.size]; slices.Contains(seeds, s.members.own) {
-		s.chosen = &members{seeds: seeds, own: s.members.own}
+	if seeds = seeds[:size]; slices.Contains(seeds, of.own) {
+		s.members = &members{seeds: seeds, own: of.own}
+	} else {
+		s.members = nil
 	}
-	return s.chosen
+	return s.members
 }
