@@ -98,9 +98,14 @@ func (d *dispatcher) tick() {
 	}
 	now := d.clock.now()
 	for at := d.timetable.next(); !at.IsZero() && !at.After(now); at = d.timetable.next() {
-		d.due = d.timetable.popEarliest(d.due[:0])
 		d.taken = time.Now()
-		d.subsets.load(d.ranking.at(d.taken), d.due, d.workers.all)
+		members := d.ranking.at(d.taken)
+		if members.len() > sharedRank {
+			d.due = d.timetable.popEarliest(d.due[:0])
+		} else {
+			d.due = append(d.due[:0], d.timetable.pop())
+		}
+		d.subsets.load(members, d.due)
 		for _, p := range d.due {
 			d.route(p, now)
 		}
@@ -128,7 +133,7 @@ func (d *dispatcher) route(p planned, now time.Time) {
 	var next time.Time
 	if !p.delayed && !p.ranked {
 		next = d.plan(p.entry, p.scheduledAt)
-		if d.timetable.delay(p, now) {
+		if d.timetable.delay(p) {
 			return
 		}
 	}

@@ -8,7 +8,7 @@
 //	timetable.go      the next scheduled time of every job, and delayed starts
 //	sequence.go       the part of the timetable that is added in the order of time
 //	ranking.go        which live replica tries a firing first, and when the others try it
-//	subset.go         the few replicas that share the quick firings of a moment
+//	subset.go         which replicas share the quick firings of an interval
 //	dispatcher.go     tick: move due firings to the ready queue, give them to free workers
 //	lookout.go        drop firings that the replicas before this one have begun
 //	burst.go          the same for many firings that start together, with one look
@@ -75,11 +75,11 @@
 // that does not know the live sessions tries all firings at once. If memcached does not answer, a
 // look asks the store which firings have a run. A replica queues no firing without an answer.
 //
-// All live replicas share the firings of jobs that are not quick. The firings of quick jobs are
-// shared by a subset: at least three replicas, and more if many firings are due at the same time or
-// their handlers take long together. So their transactions stay large, however many replicas there
-// are. Each interval of 50 ms has another subset. A replica that does not know for certain whether
-// other replicas count a job as quick ranks itself in both ways, and takes the lower rank.
+// All live replicas share the firings of jobs that are not quick. A subset of them shares the
+// firings of quick jobs: at least three replicas, and more if these firings take longer together.
+// So each transaction starts many firings, however many replicas there are. Each interval of 50 ms
+// has a subset of its own. Replicas may measure different times for a handler. So a replica near a
+// limit takes the lower one of two ranks.
 //
 // A replica that is not alone takes due firings from its timetable every 50 ms at most, so that
 // firings which are due one after the other share their requests like those of one time. After a

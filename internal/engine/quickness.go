@@ -10,8 +10,8 @@ import (
 const (
 	// quickRun is how long the handler of a quick job takes on average, at most.
 	quickRun = 10 * time.Millisecond
-	// A job whose handler takes between surelyQuickRun and slowRun here may be quick on one replica
-	// and not on another.
+	// A job whose handler takes between surelyQuickRun and slowRun on one replica may be quick on
+	// another one or not.
 	surelyQuickRun = quickRun / 2
 	slowRun        = 2 * quickRun
 )
@@ -55,12 +55,24 @@ func (q *quickness) mean() time.Duration {
 	return q.first.get()
 }
 
-// mayBeQuick and mayBeSlow report whether the job may be quick, or not, on other replicas. They may
-// have measured other times. At least one of the two is true. A job that has not run on this
-// replica may be quick.
+// mayBeQuick reports whether the job may be quick on other replicas, which may have measured other
+// times. A job that has not run on this replica may be quick.
 func (q *quickness) mayBeQuick() bool { return q.calls.get() <= slowRun }
 
+// mayBeSlow reports whether the job may not be quick on other replicas. A job that may not be quick
+// may be slow.
 func (q *quickness) mayBeSlow() bool {
 	mean := q.mean()
 	return mean == 0 || mean > surelyQuickRun
+}
+
+// quickTime returns how much the job adds to the time of quick handlers: its mean time, or less if
+// that exceeds quickRun. If two replicas measure different times, their results differ by the same
+// factor at most.
+func (q *quickness) quickTime() time.Duration {
+	mean := q.mean()
+	if mean <= quickRun {
+		return mean
+	}
+	return time.Duration(float64(quickRun) * float64(quickRun) / float64(mean))
 }

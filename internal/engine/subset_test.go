@@ -6,23 +6,23 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
 // subsetTest has the replicas of a cluster, each with its own subsets and its own measurements of
 // the jobs.
 type subsetTest struct {
-	t       *testing.T
-	members []*members
-	subsets []*subsets
+	schedule schedule.Schedule
+	members  []*members
+	subsets  []*subsets
 }
 
 func newSubsetTest(t *testing.T, replicas int) *subsetTest {
 	t.Helper()
-	c := &subsetTest{t: t}
+	c := &subsetTest{schedule: entryEvery(t, time.Second, jobs.MisfireSkip).Schedule}
 	sessions := liveSessions(replicas)
 	for _, s := range sessions {
 		c.members = append(c.members, rankingOf(sessions, s.Session).at(time.Now()))
@@ -32,8 +32,8 @@ func newSubsetTest(t *testing.T, replicas int) *subsetTest {
 }
 
 // due makes n firings due at a time, on all replicas. It returns the replicas by their ranks for
-// each of the firings. Each replica has 100 workers. It has called the handlers of these jobs if
-// took returns a time, and those of other jobs if others is not 0.
+// each of the firings. A replica has called the handlers of these jobs if took returns a time, and
+// those of other jobs if others is not 0.
 func (c *subsetTest) due(at time.Time, n int, took func(replica int) time.Duration,
 	others time.Duration) [][sharedRank + 1][]int {
 	ranks := make([][sharedRank + 1][]int, n)
@@ -44,14 +44,15 @@ func (c *subsetTest) due(at time.Time, n int, took func(replica int) time.Durati
 		}
 		due := make([]planned, n)
 		for i := range due {
-			e := &entry{quickness: quickness{first: &firstCalls}}
+			e := &entry{Job: jobs.Job{Schedule: c.schedule},
+				quickness: quickness{first: &firstCalls}}
 			if mean := took(replica); mean > 0 {
 				e.quickness.calls.add(mean)
 			}
 			due[i] = planned{at: at, scheduledAt: at, entry: e}
 		}
 		s := c.subsets[replica]
-		s.load(m, due, 100)
+		s.load(m, due)
 		for i := range due {
 			rank := s.rank(&due[i], hashFiring(fmt.Sprint("job-", i), at))
 			ranks[i][rank] = append(ranks[i][rank], replica)
@@ -75,11 +76,10 @@ func TestFewReplicasShareQuickFirings(t *testing.T) {
 	}{
 		{12, 1, quick, 1},
 		{12, 100, quick, 3},
-		{12, 1200, quick, 3},
-		{24, 1201, quick, 12},
-		{24, 5000, quick, 24},
+		{24, 1000, quick, 3},
+		{24, 3000, quick, 12},
 		{24, 1000, slow, 24},
-		// one after the other, the handlers take 150 ms, 300 ms and 2 s
+		// one after the other, these firings take 106 ms, 318 ms and 2 s
 		{24, 100, time.Millisecond, 3},
 		{24, 300, time.Millisecond, 12},
 		{24, 400, 5 * time.Millisecond, 24},
@@ -119,27 +119,80 @@ func TestFewReplicasShareQuickFirings(t *testing.T) {
 	}
 }
 
-// Replicas may have measured different times for all jobs, but none more than twice the time of
-// another one. Each firing is then tried by one replica at once, or by a few.
+// Replicas may have measured different times for all jobs, but none more than 1.5 times the time of
+// another one. Each firing is then tried by one replica at once, or by two. If all replicas have
+// measured the same, most firings are tried by one.
 func TestFiringHasAFirstReplicaAlthoughSizesDiffer(t *testing.T) {
 	const replicas, firings = 24, 100
 	c := newSubsetTest(t, replicas)
-	for took := 200 * time.Microsecond; took < 20*time.Millisecond; took = took * 5 / 4 {
-		differs := func(replica int) time.Duration {
-			return took + took*time.Duration(replica)/(replicas-1)
-		}
-		tries := 0
-		for second := range 20 {
-			for job, ranks := range c.due(time.Unix(int64(second), 0), firings, differs, 0) {
-				if len(ranks[0]) == 0 {
-					t.Fatalf("handlers take %s or more: job %d has no replica of rank 0", took, job)
+	loads, tries := 0, 0
+	for took := 500 * time.Microsecond; took < 8*time.Millisecond; took = took * 26 / 25 {
+		for name, other := range map[string]time.Duration{"the same": took, "more": took * 3 / 2} {
+			differs := func(replica int) time.Duration {
+				return []time.Duration{took, other}[replica%2]
+			}
+			at := time.Unix(int64(loads), 0)
+			for job, ranks := range c.due(at, firings, differs, 0) {
+				n := len(ranks[0])
+				if n == 0 || n > 2 {
+					t.Fatalf("handlers take %s on one replica and %s on another: %d replicas have "+
+						"rank 0 for job %d, want one or two", took, other, n, job)
 				}
-				tries += len(ranks[0])
+				if other == took {
+					tries += n
+				}
+			}
+			if name == "the same" {
+				loads++
 			}
 		}
-		if most := 2 * 20 * firings; tries > most {
-			t.Errorf("handlers take %s or more: %d tries, want %d at most", took, tries, most)
+	}
+	if most := loads * firings * 3 / 2; tries > most {
+		t.Errorf("%d tries of %d firings, want %d at most", tries, loads*firings, most)
+	}
+}
+
+// Jobs that are quick on one replica and not on another make the sizes differ no more than their
+// times do.
+func TestJobsNearTheLimitOfQuickJobsLeaveSizesTheSame(t *testing.T) {
+	const n = 100
+	c := newSubsetTest(t, 24)
+	for i, times := range [][2]time.Duration{
+		{15 * time.Millisecond, 22 * time.Millisecond},
+		{19 * time.Millisecond, 21 * time.Millisecond},
+		{8 * time.Millisecond, 12 * time.Millisecond},
+		{time.Second, 1400 * time.Millisecond},
+	} {
+		for second := range 20 {
+			at := time.Unix(int64(100*i+second), 0)
+			c.due(at, n, func(replica int) time.Duration { return times[replica%2] }, 0)
+			for job, ranks := range c.due(at, n, always(time.Millisecond), 0) {
+				if len(ranks[0]) == 0 {
+					t.Fatalf("beside jobs of %s, job %d has no replica of rank 0", times, job)
+				}
+			}
 		}
+	}
+}
+
+// Firings that are due one after the other in an interval count together.
+func TestFiringsOfAnIntervalShareTheirSubset(t *testing.T) {
+	c := newSubsetTest(t, 24)
+	sharing := map[int]int{} // by replica
+	for i := range 300 {
+		at := time.Unix(0, int64(i)*int64(100*time.Microsecond))
+		ranks := c.due(at, 1, always(time.Millisecond), 0)[0]
+		if len(ranks[0]) == 0 {
+			t.Fatalf("firing %d has no replica of rank 0", i)
+		}
+		sharing[ranks[0][0]]++
+		if i == 100 && len(sharing) > 3 {
+			t.Errorf("%d replicas share the first 100 firings, want 3", len(sharing))
+		}
+	}
+	// All firings have the name of one job, so each of these times has a replica by chance.
+	if len(sharing) < 8 || len(sharing) > 12 {
+		t.Errorf("%d replicas share 300 firings, want about 12", len(sharing))
 	}
 }
 
@@ -178,47 +231,83 @@ func TestFiringHasAFirstReplicaAlthoughMeasurementsDiffer(t *testing.T) {
 func TestSubsetOfAnUnknownClusterIsUnranked(t *testing.T) {
 	var s subsets
 	due := []planned{{entry: &entry{quickness: quickness{first: &meanTime{}}}}}
-	s.load(nil, due, 100)
+	s.load(nil, due)
 	if rank := s.rank(&due[0], 1); rank != unranked {
 		t.Errorf("got rank %d, want unranked", rank)
 	}
 }
 
-// Firings count together if they are due at the same time and are not looked at again.
+// Firings count together if they are due at the same time, unless they were due before or start
+// later.
 func TestDispatcherCountsFiringsThatAreDueTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const firings = 360 // too many for 3 replicas with 10 workers each, but not for 12
-		sessions := liveSessions(20)
-		first := map[uuid.UUID]int{} // by replica, how many firings it tries at once
+		const firings = 100 // of 1 ms each: enough for 3 replicas, and twice as many are too many
 		start := time.Now().Truncate(time.Second).Add(time.Second)
 		time.Sleep(time.Until(start))
+		sessions := liveSessions(20)
+		all, sharing := 0, 0
 		for _, s := range sessions {
 			d, _ := newTestDispatcher(t)
-			d.timetable, d.pace, d.workers = timetable{}, newPaces(false).dispatch, newWorkers(10)
-			d.ranking = rankingOf(sessions, s.Session)
+			d.timetable, d.ranking = timetable{}, rankingOf(sessions, s.Session)
 			d.lookout = newLookout(nil, &begunStore{}, d.ranking, d.ready, d.workers, d.clock,
 				zerolog.Nop())
 			for i := range firings {
 				e := entryEvery(t, time.Minute, jobs.MisfireSkip)
 				e.Name, e.quickness.first = fmt.Sprint("job-", i), &meanTime{}
-				e.quickness.add(time.Microsecond)
+				e.quickness.add(time.Millisecond)
 				e.activeVersion.register(1)
 				e.activeVersion.decide(start.Add(-time.Minute))
 				d.timetable.plan(e, start)
 				d.timetable.put(planned{at: start, scheduledAt: start.Add(-time.Second), rank: 1,
 					ranked: true, entry: e})
+				later := &entry{Job: e.Job}
+				later.Schedule = e.Schedule.WithJitter(time.Minute)
+				later.quickness.first = e.quickness.first
+				later.quickness.add(time.Millisecond)
+				later.activeVersion.register(1)
+				later.activeVersion.decide(start.Add(-time.Minute))
+				d.timetable.plan(later, start)
 			}
 			d.tick()
-			first[s.Session] = d.ready.len()
-		}
-		all, sharing := 0, 0
-		for _, n := range first {
-			if all += n; n > 0 {
+			if n := d.ready.len(); n > 0 {
+				all += n
 				sharing++
 			}
 		}
-		if all != firings || sharing != 12 {
-			t.Errorf("%d replicas share %d firings, want 12 and %d", sharing, all, firings)
+		if all != firings || sharing != sharedRank {
+			t.Errorf("%d replicas share %d firings, want %d and %d", sharing, all, sharedRank,
+				firings)
+		}
+	})
+}
+
+// A replica whose tick is late ranks itself for a delayed firing as the others do: for the time of
+// its start.
+func TestLateTickRanksDelayedFiringsByTheirStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, e := newTestDispatcher(t)
+		e.Schedule = entryEvery(t, time.Hour, jobs.MisfireSkip).Schedule.WithJitter(time.Second)
+		at := e.Schedule.Next(time.Now())
+		start := e.startOf(at)
+		if !start.After(at) {
+			t.Fatalf("the firing of %s is not delayed", at)
+		}
+		e.activeVersion.decide(at.Add(-time.Second))
+		d.timetable = timetable{}
+		d.timetable.plan(e, at)
+		time.Sleep(time.Until(at) + 2*time.Second)
+		sessions := liveSessions(4)
+		d.ranking = rankingOf(sessions, sessions[0].Session)
+		d.lookout = newLookout(nil, &begunStore{}, d.ranking, d.ready, d.workers, d.clock,
+			zerolog.Nop())
+		d.tick()
+		for key := range d.lookout.gathering {
+			if got := time.UnixMicro(key.start); got.Before(start) || got.Sub(start) > burstLength {
+				t.Errorf("the firing starts at %s, its burst is of %s", start, got)
+			}
+		}
+		if n := len(d.lookout.gathering); n != 1 {
+			t.Errorf("got %d bursts, want one", n)
 		}
 	})
 }

@@ -54,10 +54,11 @@ func (t *timetable) plan(e *entry, scheduledAt time.Time) {
 	}
 }
 
-// delay plans the start of a scheduled time that was popped, and reports whether it is after now.
-func (t *timetable) delay(p planned, now time.Time) bool {
+// delay plans the start of a scheduled time that was popped, and reports whether it is after the
+// scheduled time. All replicas then rank themselves at the same time, also those that are late.
+func (t *timetable) delay(p planned) bool {
 	p.at, p.delayed = p.entry.startOf(p.scheduledAt), true
-	if p.at.After(now) {
+	if p.at.After(p.scheduledAt) {
 		t.put(p)
 		return true
 	}
