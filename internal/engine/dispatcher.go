@@ -115,7 +115,8 @@ func (d *dispatcher) tick() {
 	}
 }
 
-// route moves a firing that is due to where it belongs.
+// route queues a firing that is due, plans its start, leaves it to other replicas, or sets it apart
+// because its job is suspended. It drops firings that do not count.
 func (d *dispatcher) route(p planned, now time.Time) {
 	if p.entry.gone.Load() {
 		return // removed, or replaced by another entry

@@ -55,7 +55,8 @@ func (t *timetable) plan(e *entry, scheduledAt time.Time) {
 }
 
 // delay plans the start of a scheduled time that was popped, and reports whether it is after the
-// scheduled time. All replicas then rank themselves at the same time, also those that are late.
+// scheduled time. It does so even if the start is over: a replica that is late ranks itself for the
+// start, as the others do.
 func (t *timetable) delay(p planned) bool {
 	p.at, p.delayed = p.entry.startOf(p.scheduledAt), true
 	if p.at.After(p.scheduledAt) {
