@@ -102,7 +102,7 @@ func (d *dispatcher) tick() {
 		members := d.ranking.at(d.taken)
 		if members.len() > sharedRank {
 			d.due = d.timetable.popEarliest(d.due[:0])
-		} else {
+		} else { // there are no subsets, so the buffer need not hold all firings of a time
 			d.due = append(d.due[:0], d.timetable.pop())
 		}
 		d.subsets.load(members, d.due)

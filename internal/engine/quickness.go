@@ -11,7 +11,7 @@ const (
 	// quickRun is how long the handler of a quick job takes on average, at most.
 	quickRun = 10 * time.Millisecond
 	// A job whose handler takes between surelyQuickRun and slowRun on one replica may be quick on
-	// another one or not.
+	// another replica, or slow.
 	surelyQuickRun = quickRun / 2
 	slowRun        = 2 * quickRun
 )
@@ -59,8 +59,8 @@ func (q *quickness) mean() time.Duration {
 // times. A job that has not run on this replica may be quick.
 func (q *quickness) mayBeQuick() bool { return q.calls.get() <= slowRun }
 
-// mayBeSlow reports whether the job may not be quick on other replicas. A job that may not be quick
-// may be slow.
+// mayBeSlow reports whether the handler may take longer than quickRun on other replicas. At least
+// one of mayBeQuick and mayBeSlow returns true.
 func (q *quickness) mayBeSlow() bool {
 	mean := q.mean()
 	return mean == 0 || mean > surelyQuickRun

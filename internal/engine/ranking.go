@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math/bits"
 	"slices"
@@ -103,6 +104,20 @@ func (m *members) rank(hash uint64, most int) int {
 		}
 	}
 	return rank
+}
+
+// subset returns size of the members, by rendezvous hash, or all if there are no more. It returns
+// nil if this replica is not one of them.
+func (m *members) subset(hash uint64, size int) *members {
+	if size >= len(m.seeds) {
+		return m
+	}
+	seeds := slices.Clone(m.seeds)
+	slices.SortFunc(seeds, func(a, b uint64) int { return cmp.Compare(mix(hash^b), mix(hash^a)) })
+	if seeds = seeds[:size]; !slices.Contains(seeds, m.own) {
+		return nil
+	}
+	return &members{seeds: seeds, own: m.own}
 }
 
 // hashFiring returns the hash of a firing. It is the same on all replicas.

@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"cmp"
-	"slices"
-	"time"
-)
+import "time"
 
 const (
 	// subsetInterval is the length of the intervals that each have subsets of their own.
@@ -12,7 +8,7 @@ const (
 	// subsetTime is how long the quick firings of an interval take on a replica of a subset, one
 	// after the other, at most. So they delay each other little, even if each needs a processor.
 	subsetTime = 50 * time.Millisecond
-	// firingTime is how long a firing takes on its replica besides its handler, about. It was
+	// firingTime is about how long a firing takes on its replica, without its handler. It was
 	// measured with 1,000 firings a second (decision 146).
 	firingTime = 60 * time.Microsecond
 	// subsetGrowth is how many times as large as a subset the next larger one is.
@@ -25,26 +21,26 @@ const (
 // for them. All other firings are shared by all replicas.
 //
 // A subset has at least sharedRank replicas. The rendezvous hash of the interval selects them, so
-// that all replicas have the same share in time.
+// that all replicas have the same share in the long run.
 //
-// Replicas measure different times for the same handlers. So a replica whose times are near a limit
-// ranks itself in the subsets on both sides of the limit, and takes the lower rank. Two replicas
-// may then try a firing at once. But as long as no replica measures more than 1.5 times the time of
-// another one, a replica of rank 0 tries each firing.
+// Replicas measure different times for the same handlers. If the sum of its times is near the limit
+// of a size, a replica ranks itself in the subset of this size and in the next larger one, and
+// takes the lower rank. Two replicas may then try a firing at once. But as long as no replica
+// measures more than 1.5 times the time of another one, a replica of rank 0 tries each firing.
 //
 // A value of subsets belongs to one goroutine.
 type subsets struct {
 	members *members // all live replicas
-	// of the firings that were due since the begin of the interval
+	// The next fields are of the firings that were due since the interval began.
 	interval int64
 	firings  int
-	handlers time.Duration // the time of the quick handlers
+	handlers time.Duration // the sum of the mean times of their quick handlers
 
 	sizes []int // of the subsets for the firings that are due: one, or two
 	last  [2]subset
 }
 
-// subset is the part of the live replicas that tries the quick firings of an interval first.
+// subset is the subset of a size for an interval.
 type subset struct {
 	of       *members
 	size     int
@@ -52,7 +48,7 @@ type subset struct {
 	members  *members // nil: this replica is not one of them
 }
 
-// load prepares for firings that are due at the same time. members are the live replicas.
+// load selects the sizes for firings that are due at the same time. members are the live replicas.
 func (s *subsets) load(members *members, due []planned) {
 	s.members, s.sizes = members, append(s.sizes[:0], sharedRank)
 	if members.len() <= sharedRank || len(due) == 0 {
@@ -70,9 +66,9 @@ func (s *subsets) load(members *members, due []planned) {
 		s.handlers += p.entry.quickness.quickTime()
 	}
 	// The second estimate of the handlers' time is 1.5 times the first one.
-	own := time.Duration(s.firings) * firingTime
-	s.sizes[0] = s.sizeFor(own + s.handlers*4/5)
-	if size := s.sizeFor(own + s.handlers*6/5); size != s.sizes[0] {
+	rest := time.Duration(s.firings) * firingTime
+	s.sizes[0] = s.sizeFor(rest + s.handlers*4/5)
+	if size := s.sizeFor(rest + s.handlers*6/5); size != s.sizes[0] {
 		s.sizes = append(s.sizes, size)
 	}
 }
@@ -108,20 +104,8 @@ func (s *subsets) rank(p *planned, hash uint64) int {
 
 // choose returns the subset of a size for an interval, or nil if this replica is not in it.
 func (s *subset) choose(of *members, size int, interval int64) *members {
-	if s.of == of && s.size == size && s.interval == interval {
-		return s.members
-	}
-	*s = subset{of: of, size: size, interval: interval, members: of}
-	if size >= of.len() {
-		return of
-	}
-	hash := mix(uint64(interval))
-	seeds := slices.Clone(of.seeds)
-	slices.SortFunc(seeds, func(a, b uint64) int { return cmp.Compare(mix(hash^b), mix(hash^a)) })
-	if seeds = seeds[:size]; slices.Contains(seeds, of.own) {
-		s.members = &members{seeds: seeds, own: of.own}
-	} else {
-		s.members = nil
+	if s.of != of || s.size != size || s.interval != interval {
+		*s = subset{of, size, interval, of.subset(mix(uint64(interval)), size)}
 	}
 	return s.members
 }

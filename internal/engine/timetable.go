@@ -105,12 +105,13 @@ func (t *timetable) pop() planned {
 	return popHeap(&t.heap)
 }
 
-// popEarliest removes the items with the earliest time, and returns to with them added.
-func (t *timetable) popEarliest(to []planned) []planned {
+// popEarliest removes all items with the earliest time. It appends them to items, and returns the
+// result.
+func (t *timetable) popEarliest(items []planned) []planned {
 	for at := t.next(); !at.IsZero() && t.next().Equal(at); {
-		to = append(to, t.pop())
+		items = append(items, t.pop())
 	}
-	return to
+	return items
 }
 
 // earliest returns the sequence with the earliest item, or nil if that item is in the heap or there
