@@ -60,11 +60,11 @@ func (d *jobDatabase) CompleteInTx(ctx context.Context, run *jobs.Run,
 
 // RunStatements implements storage.RunStore.
 func (d *jobDatabase) RunStatements(ctx context.Context, run *jobs.Run,
-	statements []storage.Statement) ([]int64, error) {
+	script storage.Script) ([]int64, error) {
 	if err := d.Available(); err != nil {
 		return nil, err
 	}
-	return d.RunStore.RunStatements(ctx, run, statements)
+	return d.RunStore.RunStatements(ctx, run, script)
 }
 
 // databaseRuns are runs whose fenced transactions are in a database other than the store. Their

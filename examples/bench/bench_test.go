@@ -25,7 +25,7 @@ func TestEachFiringRunsOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs PostgreSQL and memcached: run without -short")
 	}
-	for _, mode := range soak.Pick([][]string{nil}, [][]string{nil, {"-no-op"}}) {
+	for _, mode := range soak.Pick([][]string{nil}, [][]string{nil, {"-share"}, {"-no-op"}}) {
 		t.Run(strings.Join(append([]string{"bench"}, mode...), " "), func(t *testing.T) {
 			args := append([]string{"-jobs", "20", "-seconds", "3", "-warm-up", "1s", "-grace",
 				"1m"}, mode...)

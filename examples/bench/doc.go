@@ -21,6 +21,9 @@
 // The program fails if a firing ran twice, or if the tables and the history differ. It does not
 // fail if a firing was late or never ran.
 //
+// -share permits the inserts of concurrent runs to share transactions. The report then counts fewer
+// transactions.
+//
 // -no-op runs a Go handler that does nothing. The figures of other schedulers in the report were
 // measured with such a handler. The program counts its firings by the history alone.
 //

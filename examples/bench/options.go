@@ -23,6 +23,7 @@ type options struct {
 	pool       int // connections of each replica to PostgreSQL
 	fsync      bool
 	noOp       bool          // the jobs' handler does nothing
+	share      bool          // the inserts may share transactions
 	tables     int           // that the jobs share; 0: each job has its own
 	hold       time.Duration // for which a job that shares its table holds it
 	spread     time.Duration // over which the firings of a second are spread
@@ -72,6 +73,8 @@ func parseOptions(args []string, errOut io.Writer) (options, error) {
 	flags.IntVar(&o.pool, "connections", 20, "connections of each replica to PostgreSQL")
 	flags.BoolVar(&o.noOp, "no-op", false,
 		"run a Go handler that does nothing, as the peers' figures do, in place of the insert")
+	flags.BoolVar(&o.share, "share", false,
+		"permit the inserts of concurrent runs to share transactions")
 	flags.IntVar(&o.tables, "tables", 0, "have the jobs contend for so many tables; needs -no-op")
 	flags.DurationVar(&o.hold, "hold", 200*time.Millisecond,
 		"how long a run holds its table, with -tables")
@@ -114,6 +117,9 @@ func (o options) check(rest []string) error {
 	}
 	if o.river != "" && !o.noOp {
 		problems = append(problems, errors.New("-river: expected with -no-op"))
+	}
+	if o.share && o.noOp {
+		problems = append(problems, errors.New("-share: expected without -no-op"))
 	}
 	if o.tables < 0 || o.tables > 0 && !o.noOp {
 		problems = append(problems, errors.New("-tables: expected a positive number with -no-op"))

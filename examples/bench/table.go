@@ -38,7 +38,7 @@ jobs:
 			continue
 		}
 		fmt.Fprintf(&b, "    handler: sql\n    params: {statement: INSERT INTO bench.%s DEFAULT "+
-			"VALUES}\n", name)
+			"VALUES, share_transaction: %t}\n", name, o.share)
 	}
 	return b.String()
 }

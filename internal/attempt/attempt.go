@@ -24,7 +24,15 @@ type Store[Run, Tx any] interface {
 	PreviousSuccess(ctx context.Context, job string, before time.Time) (time.Time, error)
 	InTx(ctx context.Context, run Run, fn func(tx Tx) error) error
 	CompleteInTx(ctx context.Context, run Run, fn func(tx Tx) error) error
-	RunStatements(ctx context.Context, run Run, statements []Statement) (rows []int64, err error)
+	RunStatements(ctx context.Context, run Run, script Script) (rows []int64, err error)
+}
+
+// Script is what a run executes in one fenced transaction.
+type Script struct {
+	Statements []Statement
+	// Share permits the store to execute the statements in one transaction with those of other
+	// runs.
+	Share bool
 }
 
 // Statement is one SQL statement and its arguments.

@@ -72,6 +72,6 @@ func (m missing) CompleteInTx(context.Context, *jobs.Run, func(tx jobs.Tx) error
 }
 
 // RunStatements implements storage.RunStore.
-func (m missing) RunStatements(context.Context, *jobs.Run, []storage.Statement) ([]int64, error) {
+func (m missing) RunStatements(context.Context, *jobs.Run, storage.Script) ([]int64, error) {
 	return nil, m.err
 }

@@ -11,6 +11,10 @@
 // is recorded later. The effects then happen at most once if that database has a fence (package
 // fence).
 //
+// With the param share_transaction, the check, the statements and the end of several runs can be
+// one transaction. If the statements of a run fail there, they have no effect, and the run executes
+// them again in a transaction of its own.
+//
 // http and command work outside of the store. They pass on the fencing token of the run: http in
 // the header X-Holdfast-Token, command in the environment variable HOLDFAST_TOKEN. Of two runs that
 // conflict, the later one has the larger token. A system that refuses tokens smaller than the

@@ -68,6 +68,11 @@ func TestParamsRefused(t *testing.T) {
 		{"sql", `{"statement": "a", "args": "b"}`, []string{"args: expected a list"}},
 		{"sql", `{"statement": "a", "arguments": []}`, []string{`unknown key "arguments"`}},
 
+		{"sql", `{"statement": "SET a = 1", "share_transaction": true}`, []string{
+			"share_transaction: statement begins with SET, expected DELETE, INSERT, MERGE, SELECT"}},
+		{"sql", `{"statements": ["SELECT 1", "-- a\nTRUNCATE b"], "share_transaction": true}`,
+			[]string{"share_transaction: number 2 begins with TRUNCATE"}},
+
 		{"http", `{}`, []string{"url: is missing"}},
 		{"http", `{"url": "/path"}`, []string{`url: found the scheme ""`}},
 		{"http", `{"url": "ftp://example.org"}`, []string{`url: found the scheme "ftp"`}},

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/internal/attempt"
@@ -21,6 +22,10 @@ type SQLParams struct {
 	Statement  string   `json:"statement"`
 	Statements []string `json:"statements"`
 	Args       Args     `json:"args"` // of Statement, by position
+	// ShareTransaction permits the store to execute the statements in one transaction with those
+	// of other runs. It is for short statements that change no settings. Only PostgreSQL does this,
+	// and only for jobs without another database.
+	ShareTransaction bool `json:"share_transaction"`
 	// Values are arguments of all statements, by name: a value "region" is @region. The facts of
 	// the run are arguments too (see [Values]).
 	Values Values `json:"values"`
@@ -57,6 +62,7 @@ func (p SQLParams) Validate() error {
 	if p.Args != nil && p.Statements != nil {
 		problems.add("args", "go with statement, not with statements")
 	}
+	p.checkSharing(&problems)
 	p.Values.check(&problems)
 	names := p.Values.names()
 	p.checkArguments("statement", "", p.Statement, names, &problems)
@@ -65,6 +71,28 @@ func (p SQLParams) Validate() error {
 			&problems)
 	}
 	return problems.err()
+}
+
+// sharingWords begin the statements that can share a transaction. Other statements change settings
+// or take locks that exclude each other job of their tables.
+var sharingWords = []string{"delete", "insert", "merge", "select", "update", "with"}
+
+func (p SQLParams) checkSharing(problems *problemList) {
+	if !p.ShareTransaction {
+		return
+	}
+	for i, statement := range append([]string{p.Statement}, p.Statements...) {
+		word := namedargs.FirstWord(statement)
+		if word == "" || slices.Contains(sharingWords, word) {
+			continue
+		}
+		place := "statement"
+		if i > 0 {
+			place = fmt.Sprintf("number %d", i)
+		}
+		problems.add("share_transaction", "%s begins with %s, expected %s", place,
+			strings.ToUpper(word), strings.ToUpper(strings.Join(sharingWords, ", ")))
+	}
 }
 
 // checkArguments adds the mistakes in the names of a statement's arguments. names are the names
@@ -126,7 +154,8 @@ func runSQL(ctx context.Context, run *jobs.Run, p SQLParams) error {
 	if err != nil {
 		return fmt.Errorf("sql: %w", withCause(ctx, err))
 	}
-	rows, err := store.RunStatements(ctx, run, p.list(named))
+	rows, err := store.RunStatements(ctx, run,
+		storage.Script{Statements: p.list(named), Share: p.ShareTransaction})
 	if err != nil {
 		return fmt.Errorf("sql: %w", withCause(ctx, err))
 	}

@@ -176,3 +176,31 @@ func TestSQLWithoutAStore(t *testing.T) {
 	wantError(t, mustBind(t, "sql", object{"statement": "SELECT 1"})(t.Context(), newRun("j")),
 		"sql: the run has no store")
 }
+
+// sharing records whether scripts may share transactions.
+type sharing struct {
+	storage.RunStore
+	scripts []storage.Script
+}
+
+func (s *sharing) RunStatements(_ context.Context, _ *jobs.Run,
+	script storage.Script) ([]int64, error) {
+	s.scripts = append(s.scripts, script)
+	return nil, nil
+}
+
+func TestSQLPermitsASharedTransaction(t *testing.T) {
+	store := &sharing{}
+	run := jobstest.StoredRun(store, storage.StartRequest{Run: uuid.New()}, 1)
+	for _, params := range []object{{"statement": "WITH a AS (SELECT 1) INSERT INTO b TABLE a"},
+		{"statements": []string{"INSERT INTO a VALUES (1)", "/* b */ UPDATE a SET b = 1"},
+			"share_transaction": true}} {
+		if err := mustBind(t, "sql", params)(t.Context(), run); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(store.scripts) != 2 || store.scripts[0].Share || !store.scripts[1].Share ||
+		len(store.scripts[1].Statements) != 2 {
+		t.Errorf("got %+v, want permission for the second script only", store.scripts)
+	}
+}

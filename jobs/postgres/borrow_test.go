@@ -204,7 +204,7 @@ func TestModesOfConnections(t *testing.T) {
 			t.Cleanup(store.Close)
 			run := s.granted(store, s.session(store, "replica"), request(t, "job", "orders"))
 			if _, err := store.RunStatements(t.Context(), run,
-				[]storage.Statement{{SQL: "INSERT INTO public.orders VALUES (1)"}}); err != nil {
+				script("INSERT INTO public.orders VALUES (1)")); err != nil {
 				t.Error(err)
 			}
 		})

@@ -29,7 +29,7 @@ func TestRefusedCommitIsNotSuperseded(t *testing.T) {
 		"CompleteInTx": func(run *jobs.Run) error { return CompleteInTx(t.Context(), run, twice) },
 		"statements": func(run *jobs.Run) error {
 			_, err := s.a.RunStatements(t.Context(), run,
-				[]storage.Statement{{SQL: "INSERT INTO public.totals VALUES (1), (1)"}})
+				script("INSERT INTO public.totals VALUES (1), (1)"))
 			return err
 		},
 	} {

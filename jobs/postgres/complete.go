@@ -89,14 +89,35 @@ func (s *Store) finishAndCommit(ctx context.Context, conn *pgxpool.Conn, tx fenc
 var clearUpPolicy = retry.Policy{Delay: 50 * time.Millisecond, MaxDelay: time.Second,
 	Elapsed: 10 * time.Second, Backoff: retry.Exponential}
 
-// clearUp finds out the result of a commit whose reply was lost. Its lock on the claim waits for
-// the transaction to end. If the claim still exists, the transaction did not commit.
+// commitRefused reports whether PostgreSQL has answered a commit with this error, and so has rolled
+// back. Otherwise, the connection was lost.
+func commitRefused(err error) bool {
+	var answer *pgconn.PgError
+	return errors.As(err, &answer) && !strings.HasPrefix(answer.Code, "08") &&
+		answer.Code != "57P01"
+}
+
+// clearUp finds out the result of a commit whose reply was lost, and marks the run as completed if
+// it has committed.
 func (s *Store) clearUp(ctx context.Context, run *jobs.Run, cause error) error {
-	var refused *pgconn.PgError
-	if errors.As(cause, &refused) && !strings.HasPrefix(refused.Code, "08") &&
-		refused.Code != "57P01" {
+	if commitRefused(cause) {
 		return wrap("commit", cause)
 	}
+	committed, err := s.hasCommitted(ctx, run, cause)
+	switch {
+	case err != nil:
+		return err
+	case !committed:
+		return wrap("commit", cause)
+	}
+	run.Internal(attempt.NewKey()).Complete(string(jobs.Succeeded))
+	return nil
+}
+
+// hasCommitted reports whether the transaction that ends the run has committed. Its lock on the
+// claim waits for the transaction to end. If the claim still exists, the transaction did not
+// commit. cause is why the reply to the commit was lost.
+func (s *Store) hasCommitted(ctx context.Context, run *jobs.Run, cause error) (bool, error) {
 	var state jobs.State
 	var claimed bool
 	err := retry.Do(context.WithoutCancel(ctx), clearUpPolicy, func(ctx context.Context) error {
@@ -111,14 +132,11 @@ func (s *Store) clearUp(ctx context.Context, run *jobs.Run, cause error) error {
 	})
 	switch {
 	case err != nil:
-		return fmt.Errorf("commit with a lost reply: %w",
+		return false, fmt.Errorf("commit with a lost reply: %w",
 			errors.Join(cause, wrap("check claim", err)))
-	case claimed:
-		return wrap("commit", cause)
-	case state == jobs.Succeeded:
-		run.Internal(attempt.NewKey()).Complete(string(jobs.Succeeded))
-		return nil
-	default:
-		return fmt.Errorf("commit with a lost reply: run is %s: %w", state, storage.ErrSuperseded)
+	case !claimed && state != jobs.Succeeded:
+		return false, fmt.Errorf("commit with a lost reply: run is %s: %w", state,
+			storage.ErrSuperseded)
 	}
+	return !claimed, nil
 }

@@ -85,8 +85,8 @@ func (d *Database) complete(ctx context.Context, run *jobs.Run, fn func(tx pgx.T
 // RunStatements implements storage.RunStore. If an earlier attempt has committed the statements, it
 // executes nothing, and the run has no result.
 func (d *Database) RunStatements(ctx context.Context, run *jobs.Run,
-	statements []storage.Statement) ([]int64, error) {
-	return runStatements(ctx, run, statements, d.complete)
+	script storage.Script) ([]int64, error) {
+	return runStatements(ctx, run, script.Statements, d.complete)
 }
 
 func (d *Database) unfencedTx(ctx context.Context, _ *jobs.Run, pool *pgxpool.Pool,

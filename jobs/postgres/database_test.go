@@ -70,8 +70,9 @@ func fencedRun(d *Database, token jobs.Token) *jobs.Run {
 		NewLog: zerolog.Nop, Output: output.NewTail(output.Max)})
 }
 
-var insertToken = []storage.Statement{{SQL: "INSERT INTO log VALUES (@token)",
-	Named: map[string]storage.NamedArg{"token": {Value: int64(5), Type: "bigint"}}}}
+var insertToken = storage.Script{Statements: []storage.Statement{{
+	SQL:   "INSERT INTO log VALUES (@token)",
+	Named: map[string]storage.NamedArg{"token": {Value: int64(5), Type: "bigint"}}}}}
 
 // TestStatementsInAnotherDatabase executes the statements of one firing twice, and those of an
 // older run.

@@ -174,6 +174,23 @@
 //     happens before or after the call.
 //   - A waiting lock ends with its session.
 //
+// # Shared transactions
+//
+// The statements of several runs can share a transaction ([storage.Script], sharer.go,
+// sharedtx.go). It follows the rules of a transaction of one run:
+//
+//   - Its fence check locks the claims of all its runs. It does not wait: a run whose claim is gone
+//     or locked leaves.
+//   - Its last statement ends all its runs. If it cannot end one of them, it fails, and a COMMIT
+//     behind it takes no effect.
+//   - If a statement of a run fails or exceeds a limit, the transaction rolls back. The other runs
+//     begin another one. The run that left executes its statements in a transaction of its own,
+//     where its errors and its waits are those of any other run.
+//   - If the reply to the commit is lost, each run finds out whether it was committed, as after a
+//     transaction of its own. If not, the run executes its statements again.
+//   - Statements and deferred triggers wait for a lock for a shorter time than deadlock_timeout. So
+//     no other transaction becomes the victim of a deadlock with a shared one.
+//
 // # Round trips
 //
 // A transaction of a job is two batches around its own statements: BEGIN with the fence check, and

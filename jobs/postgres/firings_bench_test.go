@@ -92,12 +92,14 @@ func benchmarkFirings(b *testing.B, n int) {
 //   - insert: a transaction that contains only the insert
 //   - fenced: the fence check is added
 //   - whole: the end of the run and the reset of the session are added, as in the handler sql
+//   - shared: the same, in one transaction with those of concurrent runs
 func BenchmarkSQLRun(b *testing.B) {
 	for _, connections := range []int{1, 40} {
 		for _, part := range []struct {
 			name string
 			run  func(context.Context, *Store, *jobs.Run, []storage.Statement) error
-		}{{"insert", insertOnly}, {"fenced", insertFenced}, {"whole", insertAndEnd}} {
+		}{{"insert", insertOnly}, {"fenced", insertFenced}, {"whole", insertAndEnd},
+			{"shared", insertShared}} {
 			b.Run(fmt.Sprintf("connections=%d/%s", connections, part.name), func(b *testing.B) {
 				benchmarkSQLRun(b, connections, part.run)
 			})
@@ -127,7 +129,12 @@ func insertFenced(ctx context.Context, s *Store, run *jobs.Run, list []storage.S
 }
 
 func insertAndEnd(ctx context.Context, s *Store, run *jobs.Run, list []storage.Statement) error {
-	_, err := s.RunStatements(ctx, run, list)
+	_, err := s.RunStatements(ctx, run, storage.Script{Statements: list})
+	return err
+}
+
+func insertShared(ctx context.Context, s *Store, run *jobs.Run, list []storage.Statement) error {
+	_, err := s.RunStatements(ctx, run, storage.Script{Statements: list, Share: true})
 	return err
 }
 

@@ -338,6 +338,15 @@ func (s *harness) granted(store *Store, session uuid.UUID, r storage.StartReques
 	return jobstest.StoredRun(store, r, results[0].Token)
 }
 
+// script returns statements without arguments.
+func script(statements ...string) storage.Script {
+	var s storage.Script
+	for _, sql := range statements {
+		s.Statements = append(s.Statements, storage.Statement{SQL: sql})
+	}
+	return s
+}
+
 // finished ends a run that has succeeded.
 func (s *harness) finished(store *Store, run *jobs.Run) {
 	s.t.Helper()

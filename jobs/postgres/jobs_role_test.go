@@ -82,7 +82,7 @@ func TestRoleOfJobsCannotChangeAudit(t *testing.T) {
 		if err := run.Save(7); err != nil {
 			t.Fatal(err)
 		}
-		_, err := store.RunStatements(t.Context(), run, list)
+		_, err := store.RunStatements(t.Context(), run, storage.Script{Statements: list})
 		if err != nil { // frees the table for the next run
 			if err := store.Revoke(t.Context(), run.Token, jobs.Failed, ""); err != nil {
 				t.Fatal(err)

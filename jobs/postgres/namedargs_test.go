@@ -20,13 +20,13 @@ func TestNamedArgumentsHaveTypes(t *testing.T) {
 		"id": {Value: uuid.Max, Type: "uuid"}, "token": {Value: int64(1 << 40), Type: "bigint"},
 		"word": {Value: "it's"},
 	}
-	rows, err := s.a.RunStatements(t.Context(), run, []storage.Statement{
+	rows, err := s.a.RunStatements(t.Context(), run, storage.Script{Statements: []storage.Statement{
 		{SQL: "INSERT INTO windows VALUES (@at - interval '1 day', @at, $1 || (@token + 1) || " +
 			"' @at ' || $$@at$$ || @id || @word::text) -- @at",
 			Args: []any{"x"}, Named: named},
 		{SQL: "UPDATE windows SET since = coalesce(@none, since - interval '1h') WHERE until = @at",
 			Named: named},
-	})
+	}})
 	if err != nil || len(rows) != 2 || rows[1] != 1 {
 		t.Fatalf("got rows %v and %v", rows, err)
 	}

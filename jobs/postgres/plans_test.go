@@ -59,6 +59,8 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"runsBetween", beginPipeline, runsBetween},
 		{"moveCursors", beginPipeline, moveCursors},
 		{"readClaim", planInJob, readClaim}, {"endOwnRun", planInJob, endOwnRun},
+		{"lockSharedClaims", planInJob, lockSharedClaims},
+		{"endSharedRuns", planInJob, endSharedRuns},
 		{"lockedByJobs", beginByHash, lockedByJobs}, {"triggerRuns", beginByHash, triggerRuns},
 		{"findBlockers", beginByHash, findBlockers},
 		{"holdLiving", beginByHash, holdLiving}, {"refuse", beginByHash, refuse},

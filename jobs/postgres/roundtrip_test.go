@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -15,7 +16,7 @@ func TestRunStatementsSendsTwoBatchesOfItsOwn(t *testing.T) {
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	s.exec("CREATE TABLE public.orders (n int)")
-	insert := []storage.Statement{{SQL: "INSERT INTO orders VALUES (1)"}}
+	insert := script("INSERT INTO orders VALUES (1)")
 	counter := &turns{}
 	traced := openTraced(t, s.url, 1, counter)
 	traced.work = traced.pool
@@ -36,12 +37,12 @@ func TestRunStatementsSendsTwoBatchesOfItsOwn(t *testing.T) {
 }
 
 // leavings are changes that a job's statements can leave in their session.
-var leavings = []storage.Statement{
-	{SQL: "SELECT set_config('search_path', 'nowhere', false)"},
-	{SQL: "SET work_mem = '1MB'"},
-	{SQL: "CREATE TEMP TABLE left_behind (n int)"},
-	{SQL: "LISTEN left_behind"},
-	{SQL: "SELECT pg_advisory_lock(7)"},
+var leavings = []string{
+	"SELECT set_config('search_path', 'nowhere', false)",
+	"SET work_mem = '1MB'",
+	"CREATE TEMP TABLE left_behind (n int)",
+	"LISTEN left_behind",
+	"SELECT pg_advisory_lock(7)",
 }
 
 func TestJobsLeaveNoStateInAConnection(t *testing.T) {
@@ -51,13 +52,12 @@ func TestJobsLeaveNoStateInAConnection(t *testing.T) {
 		fails bool
 	}{
 		{"statements", func(s *harness, store *Store, run *jobs.Run) error {
-			_, err := store.RunStatements(s.t.Context(), run, leavings)
+			_, err := store.RunStatements(s.t.Context(), run, script(leavings...))
 			return err
 		}, false},
 		{"failing statements", func(s *harness, store *Store, run *jobs.Run) error {
 			_, err := store.RunStatements(s.t.Context(), run,
-				append(leavings[:len(leavings):len(leavings)],
-					storage.Statement{SQL: "SELECT 1/0"}))
+				script(append(slices.Clone(leavings), "SELECT 1/0")...))
 			return err
 		}, true},
 		{"a transaction", func(s *harness, store *Store, run *jobs.Run) error {
@@ -67,7 +67,8 @@ func TestJobsLeaveNoStateInAConnection(t *testing.T) {
 			if err := InTx(s.t.Context(), run, func(pgx.Tx) error { return nil }); err != nil {
 				return err
 			}
-			if _, err := store.RunStatements(s.t.Context(), run, leavings[:1]); err != nil {
+			if _, err := store.RunStatements(s.t.Context(), run,
+				script(leavings[:1]...)); err != nil {
 				return err
 			}
 			later := s.granted(store, s.session(store, "later"), request(s.t, "later", "sales"))
@@ -120,7 +121,7 @@ SELECT pg_backend_pid(), (SELECT count(*) FROM pg_locks
 
 func leave(s *harness, tx pgx.Tx) error {
 	for _, statement := range leavings {
-		if _, err := tx.Exec(s.t.Context(), statement.SQL); err != nil {
+		if _, err := tx.Exec(s.t.Context(), statement); err != nil {
 			return err
 		}
 	}
@@ -139,7 +140,7 @@ func TestCommitAfterARefusedFinishDoesNothing(t *testing.T) {
 			s.exec("CREATE TABLE public.orders (n int)")
 			run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
 			_, err := s.a.RunStatements(t.Context(), run,
-				[]storage.Statement{{SQL: "INSERT INTO orders VALUES (1)"}, {SQL: sql}})
+				script("INSERT INTO orders VALUES (1)", sql))
 			if !errors.Is(err, storage.ErrSuperseded) {
 				t.Errorf("got %v, want %v", err, storage.ErrSuperseded)
 			}

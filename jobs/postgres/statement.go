@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -16,8 +15,14 @@ import (
 
 // RunStatements implements storage.RunStore.
 func (s *Store) RunStatements(ctx context.Context, run *jobs.Run,
-	statements []storage.Statement) ([]int64, error) {
-	return runStatements(ctx, run, statements, CompleteInTx)
+	script storage.Script) ([]int64, error) {
+	if script.Share {
+		rows, done, err := s.sharer.execute(ctx, run, script.Statements)
+		if done || err != nil {
+			return rows, err
+		}
+	}
+	return runStatements(ctx, run, script.Statements, CompleteInTx)
 }
 
 // runStatements runs a job's statements in the transaction that complete begins and commits.
@@ -25,7 +30,7 @@ func runStatements(ctx context.Context, run *jobs.Run, statements []storage.Stat
 	complete func(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) error,
 ) ([]int64, error) {
 	for i, statement := range statements {
-		if controlsTransaction(statement.SQL) {
+		if controlsTransaction(statement) {
 			return nil, fmt.Errorf("statement %d: %w", i+1, ErrTransactionControl)
 		}
 	}
@@ -88,32 +93,6 @@ func numbered(statement storage.Statement) (sql string, args []any) {
 var transactionWords = []string{"abort", "begin", "commit", "end", "prepare", "release", "rollback",
 	"savepoint", "start"}
 
-func controlsTransaction(sql string) bool {
-	return slices.Contains(transactionWords, firstWord(sql))
-}
-
-// firstWord returns the first word of a statement in lower case. It skips white space, comments
-// (which nest) and empty commands.
-func firstWord(sql string) string {
-	for {
-		sql = strings.TrimLeft(sql, " \t\r\n\f\v;")
-		switch {
-		case strings.HasPrefix(sql, "--"):
-			end := strings.IndexAny(sql, "\n\r") // as PostgreSQL has it
-			if end < 0 {
-				return ""
-			}
-			sql = sql[end:]
-		case strings.HasPrefix(sql, "/*"):
-			sql = sql[namedargs.CommentLen(sql):]
-		default:
-			end := strings.IndexFunc(sql, func(r rune) bool {
-				return !('a' <= r|0x20 && r|0x20 <= 'z' || r == '_')
-			})
-			if end < 0 {
-				end = len(sql)
-			}
-			return strings.ToLower(sql[:end])
-		}
-	}
+func controlsTransaction(statement storage.Statement) bool {
+	return slices.Contains(transactionWords, namedargs.FirstWord(statement.SQL))
 }

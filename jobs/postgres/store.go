@@ -59,6 +59,7 @@ type Store struct {
 	missedFence     event // see fencesToAdd
 	fences          knownFences
 	triggers        *triggerBatcher
+	sharer          *sharer
 }
 
 var (
@@ -78,6 +79,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{schema: schema, log: o.Log, listenTimeout: answerTimeout, lockTimeout: "1s",
 		pinnedAfter: pinnedAfter, disconnectedFor: disconnectedFor}
 	s.triggers = newTriggerBatcher(s)
+	s.sharer = newSharer(s)
 	if o.Pool != nil {
 		err = s.borrow(ctx, o)
 	} else {

@@ -49,8 +49,8 @@ func (s *TestStore) CompleteInTx(ctx context.Context, run *jobs.Run,
 
 // RunStatements implements storage.RunStore.
 func (s *TestStore) RunStatements(ctx context.Context, run *jobs.Run,
-	statements []storage.Statement) ([]int64, error) {
-	return runStatements(ctx, run, statements, s.completeInTx)
+	script storage.Script) ([]int64, error) {
+	return runStatements(ctx, run, script.Statements, s.completeInTx)
 }
 
 // fence checks only the claim, because tx may belong to the handler.

@@ -504,23 +504,23 @@ func TestTransactionControlIsRefused(t *testing.T) {
 	for _, sql := range []string{"COMMIT", " /* a /* nested */ one */ -- and\n commit", ";;END",
 		"rollback", "ABORT", "Begin", "SAVEPOINT x", "PREPARE TRANSACTION 'x'", "-- x\rCOMMIT"} {
 		if _, err := s.a.RunStatements(t.Context(), run,
-			[]storage.Statement{{SQL: "INSERT INTO orders VALUES (1)"},
-				{SQL: sql}}); !errors.Is(err, ErrTransactionControl) {
+			script("INSERT INTO orders VALUES (1)", sql)); !errors.Is(err, ErrTransactionControl) {
 			t.Errorf("%q: got error %v, want ErrTransactionControl", sql, err)
 		}
 	}
 	for _, sql := range []string{"SELECT 1; COMMIT", "DO $$ BEGIN COMMIT; END $$", "SELECT 1/0"} {
 		if _, err := s.a.RunStatements(t.Context(), run,
-			[]storage.Statement{{SQL: "INSERT INTO orders VALUES (1)"}, {SQL: sql}}); err == nil {
+			script("INSERT INTO orders VALUES (1)", sql)); err == nil {
 			t.Errorf("%q went through", sql)
 		}
 	}
 	if n := query[int](s, "SELECT count(*) FROM public.orders"); n != 0 {
 		t.Errorf("%d rows were written outside the fence", n)
 	}
-	if rows, err := s.a.RunStatements(t.Context(), run,
-		[]storage.Statement{{SQL: "INSERT INTO orders SELECT generate_series(1, $1)",
-			Args: []any{int64(3)}}}); err != nil || rows[0] != 3 {
+	insert := storage.Statement{SQL: "INSERT INTO orders SELECT generate_series(1, $1)",
+		Args: []any{int64(3)}}
+	if rows, err := s.a.RunStatements(t.Context(), run, storage.Script{
+		Statements: []storage.Statement{insert}}); err != nil || rows[0] != 3 {
 		t.Errorf("rows %v, %v", rows, err)
 	}
 	if state := s.state(run.ID); state != "succeeded" {
@@ -529,6 +529,34 @@ func TestTransactionControlIsRefused(t *testing.T) {
 }
 
 func TestLostReplyToACommitIsResolved(t *testing.T) {
+	const insert = "INSERT INTO public.totals VALUES (1)"
+	complete := func(_ *Store, run *jobs.Run) error {
+		return CompleteInTx(t.Context(), run, func(tx pgx.Tx) error {
+			_, err := tx.Exec(t.Context(), insert)
+			return err
+		})
+	}
+	share := func(s *Store, run *jobs.Run) error {
+		shared := script(insert)
+		shared.Share = true
+		_, err := s.RunStatements(t.Context(), run, shared)
+		return err
+	}
+	t.Run("own transaction", func(t *testing.T) {
+		pause := func(s *harness) { s.pause("a", "public.totals", "COMMIT", "true") }
+		testLostReply(t, complete, pause, false)
+	})
+	// Triggers of the job's tables may not take long there.
+	t.Run("shared transaction", func(t *testing.T) {
+		pause := func(s *harness) { s.pause("a", "holdfast.runs", "UPDATE", "true") }
+		testLostReply(t, share, pause, true)
+	})
+}
+
+// testLostReply loses the reply to the commit of execute, after pause has paused it. If again is
+// true and nothing was committed, execute begins another transaction.
+func testLostReply(t *testing.T, execute func(*Store, *jobs.Run) error, pause func(*harness),
+	again bool) {
 	for _, c := range []struct {
 		name, after, state string
 		rows               int
@@ -543,13 +571,11 @@ func TestLostReplyToACommitIsResolved(t *testing.T) {
 			s.exec("CREATE TABLE public.totals (n int)")
 			proxied, proxy := openProxied(t, s.url)
 			run := s.granted(proxied, s.session(s.a, "a"), request(t, "job", "totals"))
-			s.pause("a", "public.totals", "COMMIT", "true")
+			proxied.sharer.limits.end = time.Hour
+			pause(s)
 			done := make(chan error, 1)
 			go func() {
-				done <- CompleteInTx(t.Context(), run, func(tx pgx.Tx) error {
-					_, err := tx.Exec(t.Context(), "INSERT INTO public.totals VALUES (1)")
-					return err
-				})
+				done <- execute(proxied, run)
 			}()
 			awaitWaiting(s, "a", done) // in its commit
 			proxy.DropReplies(true)
@@ -560,12 +586,16 @@ func TestLostReplyToACommitIsResolved(t *testing.T) {
 			}
 			proxy.DropReplies(false)
 			proxy.CutAll()
+			if again && c.state == "running" {
+				s.exec("SELECT pg_advisory_unlock($1)", gate)
+				c.state, c.rows = "succeeded", 1
+			}
 			switch err := <-done; {
 			case c.state == "succeeded" && err != nil:
-				t.Errorf("CompleteInTx: %v", err)
+				t.Errorf("commit: %v", err)
 			case c.state == "running" &&
 				(!errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrSuperseded)):
-				t.Errorf("CompleteInTx of a run with a claim: %v", err)
+				t.Errorf("commit of a run with a claim: %v", err)
 			}
 			if got := s.state(run.ID); got != c.state {
 				t.Errorf("run is %s, want %s", got, c.state)

@@ -109,8 +109,8 @@ func (s *Store) completeInTx(ctx context.Context, run *jobs.Run, fn func(tx *sql
 // RunStatements implements storage.RunStore. It returns ErrTransactionControl for statements that
 // would end the transaction or access other files. It refuses strings with more than one statement.
 func (s *Store) RunStatements(ctx context.Context, run *jobs.Run,
-	statements []storage.Statement) ([]int64, error) {
-	return runStatements(ctx, run, statements, CompleteInTx)
+	script storage.Script) ([]int64, error) {
+	return runStatements(ctx, run, script.Statements, CompleteInTx)
 }
 
 func runStatements(ctx context.Context, run *jobs.Run,

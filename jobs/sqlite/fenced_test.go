@@ -68,15 +68,24 @@ func insertSale(tx *sql.Tx) error {
 	return err
 }
 
+// script returns statements without arguments.
+func script(statements ...string) storage.Script {
+	var s storage.Script
+	for _, sql := range statements {
+		s.Statements = append(s.Statements, storage.Statement{SQL: sql})
+	}
+	return s
+}
+
 func TestStatementsAndFinishAreOneTransaction(t *testing.T) {
 	r := startRun(t)
-	rows, err := r.RunStatements(t.Context(), r.run, []storage.Statement{
+	rows, err := r.RunStatements(t.Context(), r.run, storage.Script{Statements: []storage.Statement{
 		{SQL: "INSERT INTO sales (amount) VALUES (?), (?), (?)", Args: []any{1, 2, 3}},
 		{SQL: "SELECT 1"},
 		{SQL: "UPDATE sales SET amount = 0 WHERE amount > ?", Args: []any{1}},
 		{SQL: "CREATE TABLE more (a)"},
 		{SQL: "DELETE FROM sales WHERE amount > 100"},
-	})
+	}})
 	if err != nil || !slices.Equal(rows, []int64{3, 0, 2, 0, 0}) {
 		t.Fatalf("rows %v (%v)", rows, err)
 	}
@@ -105,7 +114,7 @@ func TestFailedStatementIsNotCached(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := startRun(t)
 			rows, err := r.RunStatements(t.Context(), r.run,
-				[]storage.Statement{{SQL: "INSERT INTO sales (amount) VALUES (1)"}, {SQL: second}})
+				script("INSERT INTO sales (amount) VALUES (1)", second))
 			if err == nil || rows != nil || !strings.Contains(err.Error(), "statement 2") {
 				t.Fatalf("rows %v, error %v, want one about statement 2", rows, err)
 			}
@@ -118,8 +127,7 @@ func TestFailedStatementIsNotCached(t *testing.T) {
 func TestRefusedStatementRunsNothing(t *testing.T) {
 	r := startRun(t)
 	_, err := r.RunStatements(t.Context(), r.run,
-		[]storage.Statement{{SQL: "INSERT INTO sales (amount) VALUES (1)"},
-			{SQL: "/* now */ COMMIT"}})
+		script("INSERT INTO sales (amount) VALUES (1)", "/* now */ COMMIT"))
 	if !errors.Is(err, sqlite.ErrTransactionControl) {
 		t.Fatalf("%v, want ErrTransactionControl", err)
 	}
@@ -130,7 +138,7 @@ func TestSupersededRunWritesNothing(t *testing.T) {
 	writes := map[string]func(r running) error{
 		"statements": func(r running) error {
 			_, err := r.RunStatements(context.Background(), r.run,
-				[]storage.Statement{{SQL: "INSERT INTO sales (amount) VALUES (1)"}})
+				script("INSERT INTO sales (amount) VALUES (1)"))
 			return err
 		},
 		"transaction":            func(r running) error { return sqlite.InTx(context.Background(), r.run, insertSale) },
@@ -280,10 +288,9 @@ func TestStatementEndsWithItsContext(t *testing.T) {
 	r := startRun(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	_, err := r.RunStatements(ctx, r.run, []storage.Statement{
-		{SQL: "INSERT INTO sales (amount) VALUES (1)"},
-		{SQL: "INSERT INTO sales (amount) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"},
-	})
+	_, err := r.RunStatements(ctx, r.run, script("INSERT INTO sales (amount) VALUES (1)",
+		"INSERT INTO sales (amount) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL "+
+			"SELECT i + 1 FROM n) SELECT max(i) FROM n"))
 	if !errors.Is(err, storage.ErrUnavailable) {
 		t.Fatalf("%v, want ErrUnavailable", err)
 	}

@@ -33,8 +33,7 @@ type RunStore interface {
 	// as succeeded. It returns the affected rows of each statement, which become the run's result
 	// as RowsAffected. It returns ErrSuperseded if the claim is gone. It refuses statements that
 	// would end the transaction.
-	RunStatements(ctx context.Context, run *jobs.Run,
-		statements []Statement) (rows []int64, err error)
+	RunStatements(ctx context.Context, run *jobs.Run, script Script) (rows []int64, err error)
 }
 
 // TestRuns are the runs of a test. Package holdfasttest implements it for the test stores of
@@ -56,6 +55,9 @@ type TestRuns interface {
 
 // Attempt is what the engine and the stores know of a run, but its handler does not.
 type Attempt = attempt.Attempt[*jobs.Run, jobs.Tx]
+
+// Script is what a run executes in one fenced transaction.
+type Script = attempt.Script
 
 // Statement is one SQL statement and its arguments.
 type Statement = attempt.Statement

@@ -19,7 +19,7 @@ const runForVariable = "HOLDFAST_CLUSTER_SECONDS"
 
 // contendingJobs is a cron table of 30 jobs that fire every second and share 12 tables. Some jobs
 // name the tables in opposite orders. A third of them use the stock sql handler, which records the
-// end of a run in the transaction of its work.
+// end of a run in the transaction of its work. Half of those may share transactions.
 func contendingJobs() (table string, names []string) {
 	var b strings.Builder
 	for i := range 30 {
@@ -38,7 +38,7 @@ func contendingJobs() (table string, names []string) {
 			tables += ", " + second
 		}
 		if i%3 == 2 {
-			b.WriteString(contendingSQL(name, tables, keys))
+			b.WriteString(contendingSQL(name, tables, keys, i%2 == 0))
 			continue
 		}
 		b.WriteString(ledgerJob(name, tables, keys, fmt.Sprintf("takes: %dms", 10+(i*37)%150)))
@@ -46,7 +46,7 @@ func contendingJobs() (table string, names []string) {
 	return b.String(), names
 }
 
-func contendingSQL(name, tables, keys string) string {
+func contendingSQL(name, tables, keys string, share bool) string {
 	step := func(step string) string {
 		return fmt.Sprintf("INSERT INTO ledger (step, resource, job, scheduled_at, run, token) "+
 			"SELECT '%s', unnest(string_to_array('%s', ', ')), "+
@@ -54,8 +54,8 @@ func contendingSQL(name, tables, keys string) string {
 			"r.state = 'running'", step, tables, name)
 	}
 	return fmt.Sprintf("  - {name: %s, handler: sql, tables: [%s], %s, params: {statements: [%q, "+
-		"%q, %q]}}\n",
-		name, tables, keys, step("begin"), "SELECT pg_sleep(0.02)", step("end"))
+		"%q, %q], share_transaction: %t}}\n",
+		name, tables, keys, step("begin"), "SELECT pg_sleep(0.02)", step("end"), share)
 }
 
 // Three replicas fire 30 conflicting jobs every second and one of them is killed. Then the test

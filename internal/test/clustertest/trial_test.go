@@ -25,7 +25,8 @@ const (
 
 // trialJobs is a cron table of 100 sql jobs that run every second. Each writes two rows and
 // its completion in one transaction. Ten of them share three tables; the others have a table
-// of their own. The last six take 0.7 s, so that some runs are lost when a replica is killed.
+// of their own. The last six take 0.7 s, so that some runs are lost when a replica is killed. Half
+// of the jobs may share transactions.
 func trialJobs() (table string, names []string) {
 	var b strings.Builder
 	for i := range 100 {
@@ -43,8 +44,9 @@ func trialJobs() (table string, names []string) {
 			statement = strings.Replace(statement, " v (step)", " v (step), pg_sleep(0.7)", 1)
 		}
 		fmt.Fprintf(&b, "  - {name: %s, handler: sql, tables: [%s], schedule: \"* * * * * *\", "+
-			"misfire: %s, recover: %t, params: {statement: %q}}\n",
-			name, resource, []string{"skip", "run_once", "run_all"}[i%3], i%4 == 0, statement)
+			"misfire: %s, recover: %t, params: {statement: %q, share_transaction: %t}}\n",
+			name, resource, []string{"skip", "run_once", "run_all"}[i%3], i%4 == 0, statement,
+			i%2 == 0)
 	}
 	return b.String(), names
 }

@@ -26,6 +26,6 @@ func (runStore) CompleteInTx(context.Context, *jobs.Run, func(jobs.Tx) error) er
 }
 
 // RunStatements implements storage.RunStore.
-func (runStore) RunStatements(context.Context, *jobs.Run, []storage.Statement) ([]int64, error) {
+func (runStore) RunStatements(context.Context, *jobs.Run, storage.Script) ([]int64, error) {
 	return nil, errNoSQL
 }

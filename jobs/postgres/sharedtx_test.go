@@ -1,0 +1,518 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/internal/attempt"
+	"github.com/holdfast-dev/holdfast/internal/batch"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// sharing are runs for one call of share, each with a table of its own: t0, t1 and so on.
+type sharing struct {
+	*harness
+	session uuid.UUID
+	runs    []*sharedRun
+}
+
+// newSharing starts one run for each script. In a statement, $t is the table of the run. The
+// limits of time are long, because the machine may be busy.
+func newSharing(t *testing.T, scripts ...[]string) *sharing {
+	t.Helper()
+	s := &sharing{harness: newHarness(t)}
+	s.session = s.harness.session(s.a, "a")
+	s.a.sharer.limits = sharedLimits{call: time.Hour, begin: time.Hour, end: time.Hour,
+		statement: time.Second, slow: time.Second / 2}
+	for i, statements := range scripts {
+		table := fmt.Sprintf("t%d", i)
+		s.exec("CREATE TABLE public." + table +
+			" (n int UNIQUE DEFERRABLE INITIALLY DEFERRED); INSERT INTO public." + table +
+			" VALUES (0)")
+		run := s.granted(s.a, s.session, request(t, "job-"+table, table))
+		list := script(statements...).Statements
+		for n := range list {
+			list[n].SQL = strings.ReplaceAll(list[n].SQL, "$t", "public."+table)
+		}
+		s.runs = append(s.runs, &sharedRun{ctx: t.Context(), run: run, statements: list})
+	}
+	return s
+}
+
+const insertOne = "INSERT INTO $t VALUES (1)"
+
+// transactions returns the transactions that wrote the row 1 of the tables; 0 if there is none.
+func (s *sharing) transactions() []int {
+	s.t.Helper()
+	ids := make([]int, len(s.runs))
+	for i := range s.runs {
+		ids[i] = query[int](s.harness, fmt.Sprintf(
+			"SELECT coalesce(max(xmin::text::int), 0) FROM public.t%d WHERE n = 1", i))
+	}
+	return ids
+}
+
+// expectCommitted fails the test unless share has committed and ended these runs, and no others.
+func (s *sharing) expectCommitted(want ...bool) {
+	s.t.Helper()
+	for i, r := range s.runs {
+		state, wrote := "running", 0
+		if want[i] {
+			state, wrote = "succeeded", 1
+		}
+		claims := query[int](s.harness, "SELECT (SELECT count(*) FROM holdfast.claims WHERE "+
+			"run = $1) + (SELECT count(*) FROM holdfast.grants WHERE token = $2)", r.run.ID,
+			r.run.Token)
+		rows := query[int](s.harness, fmt.Sprintf("SELECT count(*) FROM public.t%d WHERE n = 1", i))
+		got := s.state(r.run.ID)
+		if got == "lost" && !want[i] { // by the test
+			state, claims = "lost", 1
+		}
+		if r.committed != want[i] || got != state || (claims == 0) != want[i] || rows != wrote ||
+			r.lostReply != nil {
+			s.t.Errorf("run %d: committed is %t, want %t; state is %s, %d claims and grants, %d "+
+				"rows, lost reply %v", i, r.committed, want[i], got, claims, rows, r.lostReply)
+		}
+	}
+}
+
+func TestRunsShareATransaction(t *testing.T) {
+	s := newSharing(t, []string{insertOne}, []string{insertOne, "UPDATE $t SET n = 2 WHERE n = 0"},
+		[]string{"SELECT 1"})
+	s.runs[2].statements[0] = storage.Statement{SQL: "INSERT INTO public.t2 VALUES (@one - $1)",
+		Args:  []any{int64(0)},
+		Named: map[string]storage.NamedArg{"one": {Value: int64(1), Type: "int"}}}
+	s.register(s.a, s.session, storage.Definition{Name: "job-t2", Hash: "h", Handler: "sql",
+		Hooks: []jobs.Hook{{Webhook: "w", State: jobs.Succeeded}}})
+	s.a.sharer.share(t.Context(), s.runs)
+	s.expectCommitted(true, true, true)
+	if ids := s.transactions(); ids[0] != ids[1] || ids[1] != ids[2] {
+		t.Errorf("transactions %v, want the same", ids)
+	}
+	if _, _, deliveries := s.written("job-t2", s.runs[2].run); deliveries != 1 {
+		t.Errorf("%d deliveries of webhooks, want 1", deliveries)
+	}
+	if n := query[int](s.harness, "SELECT sum(runs) FROM holdfast.tally_changes "+
+		"WHERE state = 'succeeded'"); n != 3 {
+		t.Errorf("%d runs in the tally, want 3", n)
+	}
+	outputs := query[string](s.harness, "SELECT string_agg(output || result, '' ORDER BY output, "+
+		"result) FROM holdfast.outputs")
+	const want = `statement 1: INSERT 0 1
+{"rows_affected":[1]}statement 1: INSERT 0 1
+{"rows_affected":[1]}statement 1: INSERT 0 1
+statement 2: UPDATE 1
+{"rows_affected":[1,1]}`
+	if outputs != want {
+		t.Errorf("outputs and results:\n%s\nwant\n%s", outputs, want)
+	}
+}
+
+// RunStatements shares transactions between concurrent runs, and records their ends in the runs.
+func TestConcurrentStatementsShareTransactions(t *testing.T) {
+	scripts := make([][]string, 20)
+	for i := range scripts {
+		scripts[i] = []string{insertOne}
+	}
+	s := newSharing(t, scripts...)
+	var all sync.WaitGroup
+	for _, r := range s.runs {
+		all.Go(func() {
+			rows, err := s.a.RunStatements(t.Context(), r.run,
+				storage.Script{Statements: r.statements, Share: true})
+			if err != nil || !slices.Equal(rows, []int64{1}) ||
+				r.run.Internal(attempt.NewKey()).Completed() != "succeeded" ||
+				string(r.run.Result()) != `{"rows_affected":[1]}` ||
+				r.run.OutputText() != "statement 1: INSERT 0 1\n" {
+				t.Errorf("got rows %v, error %v, result %s, output %q", rows, err,
+					r.run.Result(), r.run.OutputText())
+			}
+			r.committed = true
+		})
+	}
+	all.Wait()
+	s.expectCommitted(slices.Repeat([]bool{true}, len(scripts))...)
+	ids := s.transactions()
+	slices.Sort(ids)
+	if n := len(slices.Compact(ids)); n == len(scripts) {
+		t.Errorf("%d transactions for as many runs", n)
+	}
+}
+
+// A run that cannot end in a shared transaction has no effect there, and does not prevent the
+// others.
+func TestRunLeavesASharedTransaction(t *testing.T) {
+	const update = "UPDATE $t SET n = 2 WHERE n = 0"
+	rollBack := func(s *sharing) { s.exec("ROLLBACK") }
+	for name, c := range map[string]struct {
+		statements      []string
+		prepare, finish func(s *sharing)
+	}{
+		"its statement fails":      {statements: []string{insertOne, "SELECT 1/0"}},
+		"its statement takes long": {statements: []string{insertOne, "SELECT pg_sleep(20)"}},
+		"its statements take long": {statements: []string{insertOne, "SELECT pg_sleep(0.6)",
+			"SELECT pg_sleep(0.6)", "SELECT 1"}},
+		"its row is locked": {[]string{insertOne, update}, func(s *sharing) {
+			s.exec("BEGIN")
+			s.exec("SELECT FROM public.t1 WHERE n = 0 FOR UPDATE")
+		}, rollBack},
+		"its claim is locked": {[]string{insertOne}, func(s *sharing) {
+			s.exec("BEGIN")
+			s.exec("SELECT FROM holdfast.claims WHERE run = $1 FOR UPDATE", s.runs[1].run.ID)
+		}, rollBack},
+		"its claim is gone": {[]string{insertOne}, func(s *sharing) {
+			err := s.b.Revoke(s.t.Context(), s.runs[1].run.Token, jobs.Lost, reasons.ClaimLost)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+		}, nil},
+		"its token belongs to another run": {[]string{insertOne}, func(s *sharing) {
+			s.exec("UPDATE holdfast.claims SET run = gen_random_uuid() WHERE token = $1",
+				s.runs[1].run.Token)
+		}, func(s *sharing) {
+			s.exec("UPDATE holdfast.claims SET run = $1 WHERE token = $2", s.runs[1].run.ID,
+				s.runs[1].run.Token)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSharing(t, []string{insertOne}, c.statements, []string{insertOne})
+			if c.prepare != nil {
+				c.prepare(s)
+			}
+			s.a.sharer.share(t.Context(), s.runs)
+			if c.finish != nil {
+				c.finish(s)
+			}
+			s.expectCommitted(true, false, true)
+			if ids := s.transactions(); ids[0] != ids[2] {
+				t.Errorf("transactions %v, want the first and the last to be the same", ids)
+			}
+		})
+	}
+}
+
+// A shared transaction that cannot commit has no effect. Each run then executes its statements in a
+// transaction of its own.
+func TestSharedTransactionThatCannotCommit(t *testing.T) {
+	for name, statement := range map[string]string{
+		"a deferred constraint fails": "INSERT INTO $t VALUES (0)",
+		"a run deletes its claim":     "DELETE FROM holdfast.claims WHERE run = 'RUN'",
+		"a run ends itself":           "UPDATE holdfast.runs SET state = 'cancelled' WHERE id = 'RUN'",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSharing(t, []string{insertOne}, []string{insertOne, statement})
+			for i := range s.runs[1].statements {
+				s.runs[1].statements[i].SQL = strings.ReplaceAll(s.runs[1].statements[i].SQL, "RUN",
+					s.runs[1].run.ID.String())
+			}
+			s.a.sharer.share(t.Context(), s.runs)
+			s.expectCommitted(false, false)
+			for i, r := range s.runs {
+				_, err := s.a.RunStatements(t.Context(), r.run,
+					storage.Script{Statements: r.statements, Share: true})
+				if r.committed = err == nil; r.committed != (i == 0) {
+					t.Errorf("run %d: got error %v", i, err)
+				}
+			}
+			s.expectCommitted(true, false)
+		})
+	}
+}
+
+func TestSharedTransactionSkipsEndedContexts(t *testing.T) {
+	s := newSharing(t, []string{insertOne}, []string{insertOne})
+	cause := errors.New("cancelled by anna")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	s.runs[0].ctx = ctx
+	s.a.sharer.share(t.Context(), s.runs)
+	s.expectCommitted(false, true)
+	if !errors.Is(s.runs[0].err, cause) {
+		t.Errorf("got error %v, want %v", s.runs[0].err, cause)
+	}
+	if _, err := s.a.RunStatements(ctx, s.runs[0].run, storage.Script{
+		Statements: s.runs[0].statements, Share: true}); !errors.Is(err, cause) {
+		t.Errorf("RunStatements: got error %v, want %v", err, cause)
+	}
+}
+
+// The rows of the first run stay locked for a short time only.
+func TestSharedTransactionEndsEarly(t *testing.T) {
+	s := newSharing(t, []string{insertOne, "SELECT pg_sleep(0.1)"}, []string{insertOne})
+	s.a.sharer.limits.begin = newSharedLimits().begin
+	s.a.sharer.share(t.Context(), s.runs)
+	s.expectCommitted(true, true)
+	if ids := s.transactions(); ids[0] == ids[1] {
+		t.Errorf("transactions %v, want two", ids)
+	}
+}
+
+// Runs that take long or fail one after the other do not delay the others for long.
+func TestCallOfShareEndsSoon(t *testing.T) {
+	for _, sleep := range []string{"SELECT pg_sleep(0.15)", "SELECT pg_sleep(20)"} {
+		t.Run(sleep, func(t *testing.T) {
+			slow := []string{insertOne, sleep}
+			s := newSharing(t, slow, slow, slow, slow, []string{insertOne})
+			s.a.sharer.limits = newSharedLimits()
+			s.a.sharer.share(t.Context(), s.runs)
+			if s.runs[4].committed {
+				t.Error("the last run has had its turn")
+			}
+		})
+	}
+}
+
+// After its statements have failed or taken long, a job has transactions of its own for a while.
+func TestJobSharesNoTransactionForAWhile(t *testing.T) {
+	s := newSharing(t, []string{insertOne}, []string{insertOne, "SELECT 1/0"},
+		[]string{insertOne, "SELECT pg_sleep(0.6)"}, []string{insertOne, "SELECT pg_sleep(20)"})
+	s.a.sharer.share(t.Context(), s.runs)
+	for i, want := range []bool{true, false, false, false} {
+		if got := s.a.sharer.mayShare(s.runs[i].run.Job); got != want {
+			t.Errorf("run %d: the job may share is %t, want %t", i, got, want)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		sh := newSharer(nil)
+		sh.exclude("a")
+		time.Sleep(unsharedFor)
+		if sh.mayShare("a") {
+			t.Error("job a may share before its time is over")
+		}
+		time.Sleep(time.Nanosecond)
+		if !sh.mayShare("a") || !sh.mayShare("b") {
+			t.Error("job a or b may not share")
+		}
+		for i := range maxUnshared + 1 {
+			sh.exclude(fmt.Sprint(i))
+		}
+		if n := len(sh.unshared); n > maxUnshared {
+			t.Errorf("%d jobs are kept, want at most %d", n, maxUnshared)
+		}
+	})
+}
+
+// A run whose context ends before its shared transaction begins does not wait for it.
+func TestContextEndsBeforeASharedTransaction(t *testing.T) {
+	s := newSharing(t, []string{insertOne}, []string{insertOne})
+	store, err := Open(t.Context(), Options{URL: s.url, WorkConnections: 1, Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	conn, release, err := store.work.lease(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	markReset(conn.Conn())
+	first := make(chan error, 1)
+	go func() { first <- store.sharer.ask(s.runs[0]) }()
+	for !s.runs[0].taken.Load() {
+		runtime.Gosched()
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	s.runs[1].ctx = ctx
+	second := make(chan error, 1)
+	go func() { second <- store.sharer.ask(s.runs[1]) }()
+	cause := errors.New("cancelled by anna")
+	cancel(cause)
+	if err := <-second; !errors.Is(err, cause) {
+		t.Errorf("got error %v, want %v", err, cause)
+	}
+	release()
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	s.runs[1].ctx = t.Context()
+	store.sharer.share(t.Context(), s.runs[1:]) // as if the call had gathered the run before
+	s.expectCommitted(true, false)
+}
+
+// A run whose context ends later waits for the result.
+func TestContextEndsDuringASharedTransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		committing := make(chan struct{})
+		sh := newSharer(nil)
+		sh.calls = batch.New(batch.Options[*sharedRun, struct{}]{Most: 1, Timeout: time.Hour,
+			Send: func(_ context.Context, runs []*sharedRun) ([]struct{}, error) {
+				runs[0].taken.Store(true)
+				<-committing
+				return make([]struct{}, 1), nil
+			}})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- sh.ask(&sharedRun{ctx: ctx}) }()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		select {
+		case err := <-done:
+			t.Errorf("ask returned %v during the commit", err)
+		default:
+		}
+		close(committing)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Deferred triggers have the limits of the statements.
+func TestSlowDeferredTriggerLeavesASharedTransaction(t *testing.T) {
+	s := newSharing(t, []string{insertOne}, []string{insertOne})
+	s.exec(`CREATE FUNCTION public.doze() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		PERFORM pg_sleep(1.5); RETURN NULL; END $$;
+		CREATE CONSTRAINT TRIGGER doze AFTER INSERT ON public.t1
+		DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.doze()`)
+	s.a.sharer.share(t.Context(), s.runs)
+	s.expectCommitted(false, false)
+	for _, r := range s.runs {
+		_, err := s.a.RunStatements(t.Context(), r.run,
+			storage.Script{Statements: r.statements, Share: true})
+		if r.committed = err == nil; err != nil {
+			t.Error(err)
+		}
+	}
+	s.expectCommitted(true, true)
+}
+
+func TestNotPermittedInASharedTransaction(t *testing.T) {
+	s := newSharing(t, []string{insertOne, "COMMIT"}, []string{insertOne})
+	share := func(i int) error {
+		_, err := s.a.RunStatements(t.Context(), s.runs[i].run,
+			storage.Script{Statements: s.runs[i].statements, Share: true})
+		return err
+	}
+	if err := share(0); !errors.Is(err, ErrTransactionControl) {
+		t.Errorf("got error %v, want ErrTransactionControl", err)
+	}
+	// Only a transaction of its own saves the state of the job.
+	if err := s.runs[1].run.Save(7); err != nil {
+		t.Fatal(err)
+	}
+	if err := share(1); err != nil {
+		t.Fatal(err)
+	}
+	s.runs[1].committed = true
+	s.expectCommitted(false, true)
+	if saved, err := s.a.Saved(t.Context(), s.runs[1].run.Job); err != nil || string(saved) != "7" {
+		t.Errorf("saved %s, %v, want 7", saved, err)
+	}
+}
+
+// The limits of a shared transaction do not remain in the session, and the planner's settings of
+// the store do not apply to the statements.
+func TestSettingsOfASharedTransaction(t *testing.T) {
+	const settings = "concat_ws(' ', current_setting('enable_seqscan'), " +
+		"current_setting('plan_cache_mode'), current_setting('lock_timeout'), " +
+		"current_setting('statement_timeout'), " +
+		"current_setting('idle_in_transaction_session_timeout'), current_setting('work_mem'))"
+	const note = "INSERT INTO public.noted SELECT " + settings
+	for name, c := range map[string]struct {
+		open  func(s *harness) *Store
+		after string
+	}{
+		"own pool": {func(s *harness) *Store {
+			store, err := Open(s.t.Context(), Options{URL: s.url, Log: zerolog.Nop()})
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			s.t.Cleanup(store.Close)
+			return store
+		}, "on auto 0 0 0 4MB"},
+		// The program resets the sessions of its pool.
+		"pool of the program": {func(s *harness) *Store {
+			return borrowing(s.t, programPool(s.t, s.url, 6))
+		}, "on auto 0 0 0 1MB"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSharing(t, []string{note},
+				[]string{"SELECT set_config('work_mem', '1MB', false)"})
+			s.exec("CREATE TABLE public.noted (settings text, deferred text)")
+			s.exec(`CREATE FUNCTION public.note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+				UPDATE public.noted SET deferred = ` + settings + `;
+				RETURN NULL; END $$;
+				CREATE CONSTRAINT TRIGGER note AFTER INSERT ON public.noted
+				DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.note()`)
+			s.a = c.open(s.harness)
+			s.a.sharer.share(t.Context(), s.runs)
+			if !s.runs[0].committed || !s.runs[1].committed {
+				t.Error("the runs have not ended")
+			}
+			const want = "on auto 20ms 200ms 5s 4MB"
+			if got := query[string](s.harness, "SELECT settings FROM public.noted"); got != want {
+				t.Errorf("during the transaction: got %q, want %q", got, want)
+			}
+			const deferred = "on auto 20ms 200ms 5s 1MB"
+			if got := query[string](s.harness,
+				"SELECT deferred FROM public.noted"); got != deferred {
+				t.Errorf("in a deferred trigger: got %q, want %q", got, deferred)
+			}
+			conn, release, err := s.a.work.lease(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer release()
+			var after string
+			if err := conn.QueryRow(t.Context(), "SELECT "+settings).Scan(&after); err != nil ||
+				after != c.after {
+				t.Errorf("after the transaction: got %q, %v, want %q", after, err, c.after)
+			}
+		})
+	}
+}
+
+// The role of jobs has the rights that a shared transaction needs.
+func TestRoleOfJobsSharesTransactions(t *testing.T) {
+	s := newSharing(t, []string{insertOne}, []string{insertOne})
+	makeRoles(s.harness)
+	s.exec("GRANT ALL ON ALL TABLES IN SCHEMA public TO holdfast_jobs")
+	openLimited(s.harness).sharer.share(t.Context(), s.runs)
+	s.expectCommitted(true, true)
+	if ids := s.transactions(); ids[0] != ids[1] {
+		t.Errorf("transactions %v, want the same", ids)
+	}
+}
+
+// A dead session's runs are in a shared transaction. The sweep ends the transaction, and all of
+// them are lost.
+func TestSweepEndsASharedTransaction(t *testing.T) {
+	s := newSharing(t, []string{insertOne}, []string{insertOne})
+	s.pause("a", "holdfast.runs", "UPDATE", "true")
+	done := make(chan error, len(s.runs))
+	go func() {
+		s.a.sharer.share(t.Context(), s.runs)
+		done <- nil
+	}()
+	awaitWaiting(s.harness, "a", done) // in its end
+	s.expire(s.session)
+	if swept, err := s.b.Sweep(t.Context()); err != nil || swept.Ended != 1 {
+		t.Errorf("first sweep: %+v, %v", swept, err)
+	}
+	<-done
+	if swept, err := s.b.Sweep(t.Context()); err != nil || len(swept.Lost) != 2 {
+		t.Errorf("second sweep: %+v, %v", swept, err)
+	}
+	for i, r := range s.runs {
+		if state := s.state(r.run.ID); r.committed || state != "lost" {
+			t.Errorf("run %d: committed is %t, state is %s", i, r.committed, state)
+		}
+	}
+	if ids := s.transactions(); ids[0] != 0 || ids[1] != 0 {
+		t.Errorf("transactions %v have written, want none", ids)
+	}
+}
