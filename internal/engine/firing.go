@@ -151,6 +151,7 @@ func (x *executor) obtain(stop context.Context, f *firing) *claim {
 			return nil
 		}
 		if found == nil {
+			asked := time.Now()
 			token, refused, err := x.starts.start(stop, f, rowHeld)
 			if token != 0 {
 				x.locks.granted(f)
@@ -166,7 +167,11 @@ func (x *executor) obtain(stop context.Context, f *firing) *claim {
 				continue
 			}
 			found = refused
-			x.locks.refused(f, found)
+			x.locks.refused(f, found, asked)
+		}
+		if blocked == nil {
+			x.locks.held.blocked.Add(1)
+			defer x.locks.held.blocked.Add(-1)
 		}
 		blocked = found
 		f.expected.End()

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -41,6 +42,8 @@ type heldLocks struct {
 	intervals *pollIntervals
 	log       zerolog.Logger
 
+	blocked atomic.Int64 // firings that wait, or try again after a wait
+
 	mu    sync.Mutex
 	known map[string]*heldLock // by resource, in its display form
 	added chan struct{}        // holds a value when a lock was added
@@ -63,7 +66,8 @@ type heldLock struct {
 	// next holder. The first waiting firing was woken then. The next looks are for firings that met
 	// the holder but did not wait for the lock yet, and for those behind a firing that was woken in
 	// vain.
-	free bool
+	free       bool
+	releasedAt time.Time // when this replica last released the lock; zero if it did not
 }
 
 func newHeldLocks(locker *locking.Locker, h *handover, intervals *pollIntervals,
@@ -117,7 +121,11 @@ func (h *heldLocks) update(lock *heldLock, holder locking.Owner, sent time.Time)
 // was in its way: another run has the resource without its advisory lock, or a waiter is ahead of
 // the firing. Until the next look, the firings that the store would refuse for the same reason do
 // not lock. Otherwise their advisory locks would stop that waiter again and again.
-func (h *heldLocks) refused(b *refusal, p position, now time.Time) {
+//
+// sent is when the start was sent. If this replica has released the lock since, the refusal is out
+// of date, and the next look wakes the first waiting firing. Without it, a firing that did not wait
+// at the release would miss it.
+func (h *heldLocks) refused(b *refusal, p position, sent time.Time) {
 	resource, err := locking.ParseDisplay(b.blocker.Resource)
 	if err != nil {
 		return
@@ -125,10 +133,14 @@ func (h *heldLocks) refused(b *refusal, p position, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	lock := h.known[b.blocker.Resource]
-	if lock == nil {
+	switch {
+	case lock == nil:
 		lock = &heldLock{resource: resource}
 		h.known[b.blocker.Resource] = lock
+	case !lock.releasedAt.Before(sent):
+		return
 	}
+	now := time.Now()
 	h.update(lock, b.blocker.Holder, now)
 	lock.next = now.Add(h.intervals.locks)
 	if b.reason == reasons.OlderWaiter {
@@ -151,19 +163,21 @@ func (h *heldLocks) granted(requests []locking.Request, holder locking.Owner, at
 	}
 }
 
-// released notes that this replica has released the locks of the requests.
+// released notes that this replica has released the locks of the requests. While firings wait, it
+// notes unknown locks too, because a firing may be trying one of them.
 func (h *heldLocks) released(requests []locking.Request) {
+	blocked := h.blocked.Load() > 0
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.known) == 0 {
+	if len(h.known) == 0 && !blocked {
 		return
 	}
 	for _, r := range requests {
 		name := r.Resource.String()
-		if h.known[name] != nil { // replaced, so that a look under way does not count
+		if blocked || h.known[name] != nil { // replaced, so that a look under way does not count
 			now := time.Now()
 			h.known[name] = &heldLock{resource: r.Resource, readAt: now, next: now.Add(lookMin),
-				free: true}
+				free: true, releasedAt: now}
 			signal(h.added)
 		}
 	}
@@ -302,7 +316,8 @@ func (h *heldLocks) found(due []*heldLock, holders map[locking.Resource]locking.
 			delete(h.known, name)
 			continue
 		}
-		*lock = heldLock{resource: lock.resource, readAt: sent, next: sent.Add(lookMin), free: true}
+		*lock = heldLock{resource: lock.resource, readAt: sent, next: sent.Add(lookMin), free: true,
+			releasedAt: lock.releasedAt}
 		names = append(names, name)
 	}
 	return names

@@ -226,6 +226,33 @@ func TestRunWithoutAdvisoryLockIsNotAwaitedInMemcached(t *testing.T) {
 	})
 }
 
+// A run of this replica releases a lock while the store refuses a firing because of this run. The
+// refusal is out of date when it comes. A look soon afterwards wakes the firing.
+func TestReleaseDuringARefusalIsFoundByALook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, orders := newTestHeldLocks(t)
+		defer running(t, h)()
+		h.blocked.Add(1)
+		refused := refusedBehind("unlocked")
+		refused.reason = reasons.LockHeld
+		sent := time.Now()
+		time.Sleep(time.Millisecond)
+		h.released(orders)
+		h.handover.released(orders)
+		time.Sleep(time.Millisecond)
+		h.refused(refused, waitingSince(sent, "waiting"), sent)
+		expectBlocker(t, h, orders, "")
+		wake, leave := h.handover.wait(orders[0].Resource.String(), waitingSince(sent, "waiting"))
+		defer leave()
+		<-wake
+		if took := time.Since(sent); took > 2*lookMin {
+			t.Errorf("the firing was woken after %s, want at most %s", took, 2*lookMin)
+		}
+		h.refused(refused, waitingSince(sent, "waiting"), time.Now()) // a later start
+		expectBlocker(t, h, orders, "unlocked")
+	})
+}
+
 // A run of this replica releases a lock after a firing has met it as the holder, and before this
 // firing waits. So the release wakes nobody. A look soon afterwards wakes the firing.
 func TestReleaseBeforeTheWaitIsFoundByALook(t *testing.T) {

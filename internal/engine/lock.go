@@ -39,11 +39,12 @@ func (l advisoryLocks) known(f *firing, before *refusal) *refusal {
 		Holder: locking.Holder{Owner: lock.holder}}, f, before)
 }
 
-// refused notes that the store refused the firing.
-func (l advisoryLocks) refused(f *firing, b *refusal) {
+// refused notes that the store refused the firing, as the answer to a start that was sent at that
+// time.
+func (l advisoryLocks) refused(f *firing, b *refusal, sent time.Time) {
 	if l.locker != nil && b.blocker != nil &&
 		(b.reason == reasons.LockHeld || b.reason == reasons.OlderWaiter) {
-		l.held.refused(b, f.position(), time.Now())
+		l.held.refused(b, f.position(), sent)
 	}
 }
 
