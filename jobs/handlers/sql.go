@@ -73,8 +73,8 @@ func (p SQLParams) Validate() error {
 	return problems.err()
 }
 
-// sharingWords begin the statements that can share a transaction. Other statements change settings
-// or take locks that exclude each other job of their tables.
+// sharingWords begin the statements that can share a transaction. Others change settings, or take
+// table locks that block all other users of the table.
 var sharingWords = []string{"delete", "insert", "merge", "select", "update", "with"}
 
 func (p SQLParams) checkSharing(problems *problemList) {

@@ -177,19 +177,20 @@
 // # Shared transactions
 //
 // The statements of several runs can share a transaction ([storage.Script], sharer.go,
-// sharedtx.go). It follows the rules of a transaction of one run:
+// sharedtx.go). A shared transaction follows the rules of a transaction of one run:
 //
-//   - Its fence check locks the claims of all its runs. It does not wait: a run whose claim is gone
-//     or locked leaves.
-//   - Its last statement ends all its runs. If it cannot end one of them, it fails, and a COMMIT
-//     behind it takes no effect.
+//   - Its fence check locks the claims of all its runs. It waits for no claim. If a claim is gone
+//     or locked, its run leaves the shared transaction.
+//   - Its last statement ends all runs whose statements were executed. If it cannot end one of
+//     them, it fails, and PostgreSQL does not execute the COMMIT that follows.
 //   - If a statement of a run fails or exceeds a limit, the transaction rolls back. The other runs
 //     begin another one. The run that left executes its statements in a transaction of its own,
 //     where its errors and its waits are those of any other run.
+//   - If deferred constraints fail, or the connection breaks, all runs leave.
 //   - If the reply to the commit is lost, each run finds out whether it was committed, as after a
 //     transaction of its own. If not, the run executes its statements again.
-//   - Statements and deferred triggers wait for a lock for a shorter time than deadlock_timeout. So
-//     no other transaction becomes the victim of a deadlock with a shared one.
+//   - Statements and deferred triggers wait for a lock for 20 ms, which is less than the default of
+//     deadlock_timeout. So no other transaction becomes the victim of a deadlock with a shared one.
 //
 // # Round trips
 //

@@ -29,17 +29,15 @@ const (
 // sharedLimits are the limits of shared transactions. Statements that exceed one of them have no
 // effect there, and the run executes them again in a transaction of its own, without these limits.
 type sharedLimits struct {
-	// call is how long after its begin a call of share begins transactions. It bounds how long runs
-	// that fail or take long delay the others.
+	// call: a call of share begins no transaction after this time. So runs that fail or take long
+	// do not delay the others for long.
 	call time.Duration
-	// begin is how long after its begin a transaction begins the statements of another run. The
-	// rows of the first run stay locked meanwhile.
+	// begin: a transaction begins the statements of no further run after this time. The rows of the
+	// first run stay locked meanwhile.
 	begin time.Duration
-	// statement bounds one statement, and is when a run begins no other one. The other runs keep
-	// their locks meanwhile.
+	// statement bounds each statement. After this time, a run also begins no further statement.
 	statement time.Duration
-	// slow is from which time on the statements of a job take too long to share the next
-	// transactions.
+	// slow: if the statements of a run take longer, the next runs of its job share no transaction.
 	slow time.Duration
 	// end bounds the statement that ends the runs. On a busy machine, this may take longer than a
 	// statement of one run.

@@ -34,15 +34,16 @@ type sharer struct {
 	unshared map[string]time.Time // until when the runs of a job share no transaction
 }
 
-// sharedRun is a run whose statements may share a transaction with those of other runs. share sets
-// the fields below taken. Unless it sets one of committed, lostReply and err, the statements have
-// had no effect, and the run must execute them in a transaction of its own.
+// sharedRun is a run whose statements may share a transaction with those of other runs. Unless
+// share sets one of committed, lostReply and err, the statements have had no effect, and the run
+// must execute them in a transaction of its own.
 type sharedRun struct {
 	ctx        context.Context
 	run        *jobs.Run
 	statements []storage.Statement
 	taken      atomic.Bool // by share, or by the end of ctx
 
+	// set by share
 	rows      []int64
 	output    string
 	committed bool
@@ -103,8 +104,8 @@ func (sh *sharer) ask(r *sharedRun) error {
 	return err
 }
 
-// share executes the statements of the runs in shared transactions. After a failure, the other runs
-// share another transaction.
+// share executes the statements of the runs in shared transactions, one after the other. After a
+// failure, the other runs share another transaction.
 func (sh *sharer) share(ctx context.Context, runs []*sharedRun) {
 	remaining := slices.DeleteFunc(slices.Clone(runs), func(r *sharedRun) bool {
 		return r.taken.Swap(true)
