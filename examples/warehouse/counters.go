@@ -20,7 +20,7 @@ const (
 )
 
 // logLinePrefix makes every line of the server's log say where it comes from.
-const logLinePrefix = "%m pid=%p db=%d app=%a code=%e "
+const logLinePrefix = "%m db=%d app=%a code=%e "
 
 var errorLine = regexp.MustCompile(` db=(\S*) app=(\S*) code=(\S+) ERROR: `)
 

@@ -37,13 +37,24 @@ func startedAsReplica(args []string) bool { return len(args) > 1 && args[1] == "
 
 // runReplica runs a replica with the warehouse's jobs. DATABASE_URL names the database.
 func runReplica() {
-	pool, err := pgxpool.New(context.Background(), os.Getenv("DATABASE_URL"))
+	pool, err := openPool(context.Background(), os.Getenv("DATABASE_URL"))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "warehouse:", err)
 		os.Exit(1)
 	}
 	defer pool.Close()
 	cli.Main(holdfast.WithHandlers(handlers(pool)...))
+}
+
+// openPool opens the pool of the jobs in Go. Its sessions have the name of the store's sessions, so
+// that the server's log counts them as sessions of a replica.
+func openPool(ctx context.Context, url string) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	config.ConnConfig.RuntimeParams["application_name"] = "holdfast"
+	return pgxpool.NewWithConfig(ctx, config)
 }
 
 // run runs both phases and prints what they measured. It returns an error
