@@ -166,7 +166,7 @@ func (h *heldLocks) granted(requests []locking.Request, holder locking.Owner, at
 // released notes that this replica has released the locks of the requests. While firings wait, it
 // notes unknown locks too, because a firing may be trying one of them.
 func (h *heldLocks) released(requests []locking.Request) {
-	blocked := h.blocked.Load() > 0
+	blocked := h.locker != nil && h.blocked.Load() > 0
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.known) == 0 && !blocked {

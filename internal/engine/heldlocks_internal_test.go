@@ -253,6 +253,17 @@ func TestReleaseDuringARefusalIsFoundByALook(t *testing.T) {
 	})
 }
 
+// Without memcached, nobody looks at locks and forgets them.
+func TestReleaseWithoutMemcachedNotesNothing(t *testing.T) {
+	_, orders := newTestHeldLocks(t)
+	h := newHeldLocks(nil, newHandover(), defaultIntervals(), zerolog.Nop())
+	h.blocked.Add(1)
+	h.released(orders)
+	if !h.none() {
+		t.Error("a lock is known")
+	}
+}
+
 // A run of this replica releases a lock after a firing has met it as the holder, and before this
 // firing waits. So the release wakes nobody. A look soon afterwards wakes the firing.
 func TestReleaseBeforeTheWaitIsFoundByALook(t *testing.T) {
