@@ -1,5 +1,6 @@
 // Package namedargs finds arguments with names, such as @scheduled_at, in SQL statements. It reads
-// quotes, comments and dollar quotes as PostgreSQL does, so that it changes nothing inside them.
+// quotes, comments and dollar quotes as PostgreSQL does, so that it changes nothing inside them. It
+// also finds the first word of a statement.
 package namedargs
 
 import "strings"

@@ -67,13 +67,21 @@ func (s *Store) finishAndCommit(ctx context.Context, conn *pgxpool.Conn, tx fenc
 		}
 		return err
 	})
+	return s.commitAndReset(ctx, conn, tx, b)
+}
+
+// commitAndReset adds COMMIT and the reset of the session to a batch, and sends it. It reports
+// whether the transaction has committed, also if the reset fails.
+func (s *Store) commitAndReset(ctx context.Context, conn *pgxpool.Conn, tx fencedTx,
+	b *pgx.Batch) (committed bool, err error) {
 	b.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
 		err := requireCommit(tag)
 		committed = err == nil
 		return err
 	})
 	if s.work.borrowed {
-		return committed, tx.send(ctx, b)
+		err = tx.send(ctx, b)
+		return committed, err
 	}
 	for _, statement := range resetSession {
 		b.Queue(statement)

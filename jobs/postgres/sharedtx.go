@@ -98,14 +98,13 @@ FROM changed`
 // has rolled back or its result is not known.
 func (sh *sharer) shareTx(ctx context.Context,
 	runs []*sharedRun) (remaining []*sharedRun, err error) {
-	s := sh.store
-	conn, release, err := s.work.lease(ctx)
+	conn, release, err := sh.store.work.lease(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
 	begun := time.Now()
-	tx, claimed, err := s.beginShared(ctx, conn, runs)
+	tx, claimed, err := sh.begin(ctx, conn, runs)
 	if err != nil {
 		return nil, err
 	}
@@ -136,12 +135,13 @@ func (sh *sharer) shareTx(ctx context.Context,
 	if len(executed) == 0 {
 		return remaining, nil
 	}
-	return remaining, s.endShared(ctx, conn, tx, executed)
+	return remaining, sh.end(ctx, conn, tx, executed)
 }
 
-// beginShared begins a transaction with the fence check, and returns the runs that passed it.
-func (s *Store) beginShared(ctx context.Context, conn *pgxpool.Conn,
+// begin begins a transaction with the fence check, and returns the runs that passed it.
+func (sh *sharer) begin(ctx context.Context, conn *pgxpool.Conn,
 	runs []*sharedRun) (fencedTx, []*sharedRun, error) {
+	s := sh.store
 	tokens := make([]int64, len(runs))
 	for i, r := range runs {
 		tokens[i] = int64(r.run.Token)
@@ -165,7 +165,7 @@ func (s *Store) beginShared(ctx context.Context, conn *pgxpool.Conn,
 		return err
 	})
 	var id string
-	b.Queue(limitShared, milliseconds(s.sharer.limits.statement)).QueryRow(
+	b.Queue(limitShared, milliseconds(sh.limits.statement)).QueryRow(
 		func(row pgx.Row) error { return row.Scan(&id, nil, nil) })
 	results := conn.Conn().SendBatch(ctx, s.schema.batch(b))
 	if err := results.Close(); err != nil {
@@ -201,11 +201,11 @@ func (r *sharedRun) execute(ctx context.Context, tx pgx.Tx, limit time.Duration)
 
 var errSlow = errors.New("statements take long")
 
-// endShared records the runs as succeeded, commits, and resets the session, in one round trip. The
+// end records the runs as succeeded, commits, and resets the session, in one round trip. The
 // output of a run is that of its statements: handlers that call RunStatements write no other.
-func (s *Store) endShared(ctx context.Context, conn *pgxpool.Conn, tx fencedTx,
+func (sh *sharer) end(ctx context.Context, conn *pgxpool.Conn, tx fencedTx,
 	runs []*sharedRun) error {
-	n := len(runs)
+	s, n := sh.store, len(runs)
 	tokens, ids, outputs, results := make([]int64, n), make([]rawID, n), make([]string, n),
 		make([]string, n)
 	for i, r := range runs {
@@ -219,27 +219,13 @@ func (s *Store) endShared(ctx context.Context, conn *pgxpool.Conn, tx fencedTx,
 	b := &pgx.Batch{}
 	b.Queue(checkConstraints)
 	b.Queue(checkShared, tx.id, s.lockTimeout,
-		milliseconds(s.sharer.limits.end)).QueryRow(func(row pgx.Row) error {
+		milliseconds(sh.limits.end)).QueryRow(func(row pgx.Row) error {
 		return ended(row.Scan(new(int64), nil, nil))
 	})
 	b.Queue(endSharedRuns, tokens, ids, outputs, results).QueryRow(func(row pgx.Row) error {
 		return row.Scan(new(int64), nil, nil)
 	})
-	committed := false
-	b.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
-		err := requireCommit(tag)
-		committed = err == nil
-		return err
-	})
-	if !s.work.borrowed {
-		for _, statement := range resetSession {
-			b.Queue(statement)
-		}
-	}
-	err := tx.send(ctx, b)
-	if err == nil && !s.work.borrowed {
-		markReset(conn.Conn())
-	}
+	committed, err := s.commitAndReset(ctx, conn, tx, b)
 	for _, r := range runs {
 		r.committed = committed
 		if !committed && !commitRefused(err) {

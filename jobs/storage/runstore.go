@@ -32,7 +32,7 @@ type RunStore interface {
 	// RunStatements executes the statements in one fenced transaction, which also records the run
 	// as succeeded. It returns the affected rows of each statement, which become the run's result
 	// as RowsAffected. It returns ErrSuperseded if the claim is gone. It refuses statements that
-	// would end the transaction.
+	// would end the transaction. If the script permits it, other runs can share the transaction.
 	RunStatements(ctx context.Context, run *jobs.Run, script Script) (rows []int64, err error)
 }
 
