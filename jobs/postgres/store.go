@@ -162,8 +162,8 @@ func (s *Store) newPool(ctx context.Context, config *pgxpool.Config) (*dbPool, e
 }
 
 // resetSession undoes the changes that a job's statements may have left in the session.
-var resetSession = []string{"RESET ALL", setKeepAlive, "DISCARD TEMP", "UNLISTEN *",
-	"SELECT pg_advisory_unlock_all()"}
+var resetSession = []string{"CLOSE ALL", "RESET ROLE", "RESET ALL", setKeepAlive, "DISCARD TEMP",
+	"UNLISTEN *", "SELECT pg_advisory_unlock_all()"}
 
 // alreadyReset marks a connection whose session was reset together with its last commit, so that
 // the pool need not reset it again.
