@@ -97,9 +97,9 @@ func (s *Store) commitAndReset(ctx context.Context, conn *pgxpool.Conn, tx fence
 var clearUpPolicy = retry.Policy{Delay: 50 * time.Millisecond, MaxDelay: time.Second,
 	Elapsed: 10 * time.Second, Backoff: retry.Exponential}
 
-// commitRefused reports whether PostgreSQL has answered a commit with this error, and so has rolled
-// back. Otherwise, the connection was lost.
-func commitRefused(err error) bool {
+// isAnswer reports whether PostgreSQL has answered a statement or a commit with this error, and so
+// has rolled back. Otherwise, the connection was lost.
+func isAnswer(err error) bool {
 	var answer *pgconn.PgError
 	return errors.As(err, &answer) && !strings.HasPrefix(answer.Code, "08") &&
 		answer.Code != "57P01"
@@ -108,7 +108,7 @@ func commitRefused(err error) bool {
 // clearUp finds out the result of a commit whose reply was lost, and marks the run as completed if
 // it has committed.
 func (s *Store) clearUp(ctx context.Context, run *jobs.Run, cause error) error {
-	if commitRefused(cause) {
+	if isAnswer(cause) {
 		return wrap("commit", cause)
 	}
 	committed, err := s.hasCommitted(ctx, run, cause)

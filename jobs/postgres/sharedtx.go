@@ -228,7 +228,7 @@ func (sh *sharer) end(ctx context.Context, conn *pgxpool.Conn, tx fencedTx,
 	committed, err := s.commitAndReset(ctx, conn, tx, b)
 	for _, r := range runs {
 		r.committed = committed
-		if !committed && !commitRefused(err) {
+		if !committed && !isAnswer(err) {
 			r.lostReply = err
 		}
 	}

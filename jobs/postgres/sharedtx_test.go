@@ -170,13 +170,17 @@ func TestRunLeavesASharedTransaction(t *testing.T) {
 // A shared transaction that cannot commit has no effect. Each run then executes its statements in a
 // transaction of its own.
 func TestSharedTransactionThatCannotCommit(t *testing.T) {
-	for name, statement := range map[string]string{
-		"a deferred constraint fails": "INSERT INTO $t VALUES (0)",
-		"a run deletes its claim":     "DELETE FROM holdfast.claims WHERE run = 'RUN'",
-		"a run ends itself":           "UPDATE holdfast.runs SET state = 'cancelled' WHERE id = 'RUN'",
+	for name, c := range map[string]struct {
+		statement string
+		excludes  bool // its job from shared transactions
+	}{
+		"a deferred constraint fails": {"INSERT INTO $t VALUES (0)", true},
+		"a run deletes its claim":     {"DELETE FROM holdfast.claims WHERE run = 'RUN'", false},
+		"a run ends itself": {"UPDATE holdfast.runs SET state = 'cancelled' WHERE id = 'RUN'",
+			false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSharing(t, []string{insertOne}, []string{insertOne, statement})
+			s := newSharing(t, []string{insertOne}, []string{insertOne, c.statement})
 			for i := range s.runs[1].statements {
 				s.runs[1].statements[i].SQL = strings.ReplaceAll(s.runs[1].statements[i].SQL, "RUN",
 					s.runs[1].run.ID.String())
@@ -188,6 +192,9 @@ func TestSharedTransactionThatCannotCommit(t *testing.T) {
 					storage.Script{Statements: r.statements, Share: true})
 				if r.committed = err == nil; r.committed != (i == 0) {
 					t.Errorf("run %d: got error %v", i, err)
+				}
+				if got, want := s.a.sharer.mayShare(r.run.Job), i == 0 || !c.excludes; got != want {
+					t.Errorf("run %d: the job may share is %t, want %t", i, got, want)
 				}
 			}
 			s.expectCommitted(true, false)

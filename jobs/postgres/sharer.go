@@ -18,7 +18,7 @@ const (
 	// sharedTimeout bounds a call of share.
 	sharedTimeout = 4 * time.Second
 	// unsharedFor is how long the runs of a job share no transaction after its statements have
-	// failed or taken long in one.
+	// failed, or taken long in one.
 	unsharedFor = time.Minute
 	maxUnshared = 10_000 // jobs
 )
@@ -132,6 +132,8 @@ func (sh *sharer) mayShare(job string) bool {
 
 // exclude makes the next runs of the job have transactions of their own.
 func (sh *sharer) exclude(job string) {
+	sh.store.log.Info().Str("job", job).Dur("again_in", unsharedFor).
+		Msg("runs of this job share no transaction for a while")
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if len(sh.unshared) >= maxUnshared {

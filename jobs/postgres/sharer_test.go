@@ -75,7 +75,7 @@ func TestJobSharesNoTransactionForAWhile(t *testing.T) {
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		sh := newSharer(nil)
+		sh := newSharer(&Store{log: zerolog.Nop()})
 		sh.exclude("a")
 		time.Sleep(unsharedFor)
 		if sh.mayShare("a") {
@@ -135,7 +135,7 @@ func TestContextEndsBeforeASharedTransaction(t *testing.T) {
 func TestContextEndsDuringASharedTransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		committing := make(chan struct{})
-		sh := newSharer(nil)
+		sh := newSharer(&Store{log: zerolog.Nop()})
 		sh.calls = batch.New(batch.Options[*sharedRun, struct{}]{Most: 1, Timeout: time.Hour,
 			Send: func(_ context.Context, runs []*sharedRun) ([]struct{}, error) {
 				runs[0].taken.Store(true)

@@ -22,7 +22,11 @@ func (s *Store) RunStatements(ctx context.Context, run *jobs.Run,
 			return rows, err
 		}
 	}
-	return runStatements(ctx, run, script.Statements, CompleteInTx)
+	rows, err := runStatements(ctx, run, script.Statements, CompleteInTx)
+	if script.Share && isAnswer(err) { // the statements would fail in a shared transaction too
+		s.sharer.exclude(run.Job)
+	}
+	return rows, err
 }
 
 // runStatements runs a job's statements in the transaction that complete begins and commits.
