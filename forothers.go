@@ -33,7 +33,7 @@ func ForTest(shared *app.Shared, given ...Option) (*Replica, *app.Replica, error
 	})
 	replica, err := newReplica(append(slices.Clip(given), inMemory, func(o *options) {
 		o.Pool, o.stores = nil, nil
-		o.Shared, o.NoStatus = shared, true
+		o.Shared = shared
 	}))
 	if err != nil {
 		return nil, nil, err

@@ -5,7 +5,7 @@ import "github.com/holdfast-dev/holdfast/internal/metrics"
 // addSources gives the metrics the sources that each scrape reads, and registers the metrics with
 // the Registerer of the program.
 func (r *Replica) addSources() error {
-	sources := metrics.Sources{Stats: r.scheduler.Stats, Status: r.severities}
+	sources := metrics.Sources{Stats: r.scheduler.Stats, Status: r.status.severities}
 	if r.locks != nil && r.locks.watch != nil {
 		sources.Servers = r.locks.watch.Servers
 	}

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-dev/holdfast/admin/page"
+	"github.com/holdfast-dev/holdfast/admin/status"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/internal/metrics"
@@ -50,9 +51,6 @@ type Options struct {
 	Shared     *Shared               // nil: the replica opens its own store and locks
 	// Load reads the configuration again, for reloads by the API; nil: the API does not reload.
 	Load func() (*configs.Config, error)
-	// NoStatus leaves the status of the cluster out of the metrics. Its checks read the history
-	// every 15 s, and would take most of the time of a test that simulates days.
-	NoStatus bool
 }
 
 // Shared is the store and the locks that several replicas of one process share. The replicas do
@@ -78,10 +76,9 @@ type Replica struct {
 	level      *logLevel                       // nil if the program supplies the log
 	load       func() (*configs.Config, error) // nil: the API does not reload
 	reloading  sync.Mutex
-	status     atomic.Pointer[string] // severity of the last check; nil before
+	status     *statusMetric
 	connection Connection
 	shared     *Shared
-	noStatus   bool                  // the metrics have no status
 	tracers    trace.TracerProvider  // nil: the configuration decides
 	exporter   tracing.Exporter      // nil: the configuration has no section tracing
 	maker      page.Maker            // nil: the configuration has no address of a page
@@ -135,7 +132,7 @@ func New(config *configs.Config, o Options) (*Replica, error) {
 		return nil, err
 	}
 	r := &Replica{registry: registry, output: o.LogOutput, shared: o.Shared,
-		noStatus: o.NoStatus, connection: o.Connection,
+		status: newStatusMetric(), connection: o.Connection,
 		tracers: o.Tracers, exporter: o.Exporter, maker: o.Page, registerer: o.Registerer,
 		middleware: o.Middleware, listeners: o.Listeners,
 		authorizer: o.Authorizer, load: o.Load}
@@ -347,9 +344,9 @@ func (r *Replica) Run(ctx context.Context) (err error) {
 		})
 	}
 	r.runWatch(serving, &parts)
-	if !r.noStatus {
-		parts.Go(func() error { return r.watchStatus(serving) })
-	}
+	parts.Go(func() error {
+		return r.status.run(serving, status.NewReader(r.statusOptions(r.config.Load())))
+	})
 	if r.sender != nil {
 		parts.Go(func() error { return r.sender.Run(serving) })
 	}

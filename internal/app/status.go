@@ -2,17 +2,25 @@ package app
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/status"
 	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
-// statusInterval is how often a replica reads the status for its metrics.
-const statusInterval = 15 * time.Second
+const (
+	// statusInterval is the time between checks of the status for the metrics.
+	statusInterval = 15 * time.Second
+	// statusIdle is how long a replica continues to check it after the metrics were read.
+	statusIdle = 5 * time.Minute
+	// statusPatience is how long the metrics wait for the first check.
+	statusPatience = time.Second
+)
 
 // StatusOptions returns the options for the status of the configured cluster. Locks is nil if
 // the caller does not check memcached.
@@ -50,34 +58,96 @@ func (b *LockBackend) Servers() []memcached.Health {
 	return b.watch.Servers()
 }
 
-// watchStatus reads the status for the metrics until ctx ends, and then returns nil.
-func (r *Replica) watchStatus(ctx context.Context) error {
-	read := status.NewReader(r.statusOptions(r.config.Load()))
-	ticker := time.NewTicker(statusInterval)
-	defer ticker.Stop()
+// statusMetric checks the status of the cluster while the metrics are read. Its methods may be used
+// concurrently.
+type statusMetric struct {
+	wake chan struct{} // holds a value when the metrics were read
+
+	mu       sync.Mutex
+	read     time.Time       // when the metrics were last read
+	severity status.Severity // "" if it is not known
+	checked  chan struct{}   // closed when severity is known; nil while run is not called
+}
+
+func newStatusMetric() *statusMetric { return &statusMetric{wake: make(chan struct{}, 1)} }
+
+// run checks the status until ctx ends, and then returns nil.
+func (m *statusMetric) run(ctx context.Context,
+	check func(ctx context.Context) status.Status) error {
+	defer m.forget(nil)
 	for {
-		if v := read(ctx); ctx.Err() == nil {
-			severity := string(v.Severity)
-			r.status.Store(&severity)
+		if !m.isRead() {
+			m.forget(make(chan struct{}))
+			select {
+			case <-m.wake:
+			case <-ctx.Done():
+				return nil
+			}
 		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
+		if v := check(ctx); ctx.Err() == nil {
+			m.set(v.Severity)
+		}
+		if sleep.For(ctx, statusInterval) != nil {
 			return nil
 		}
 	}
 }
 
-// severities returns the metric of the status: for each severity, whether it is the current one. It
-// returns nil before the first check.
-func (r *Replica) severities() map[string]bool {
-	current := r.status.Load()
-	if current == nil {
+// isRead reports whether the metrics were read lately.
+func (m *statusMetric) isRead() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return time.Since(m.read) < statusIdle
+}
+
+// forget makes the severity unknown.
+func (m *statusMetric) forget(checked chan struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.severity, m.checked = "", checked
+}
+
+func (m *statusMetric) set(severity status.Severity) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.severity == "" {
+		close(m.checked)
+	}
+	m.severity = severity
+}
+
+// severities returns for each severity whether it is the current one. It waits for the first check
+// for a while, and returns nil if the status is not known.
+func (m *statusMetric) severities() map[string]bool {
+	current, checked := m.get()
+	if current == "" && checked != nil {
+		select {
+		case m.wake <- struct{}{}:
+		default:
+		}
+		timer := sleep.Timer(statusPatience)
+		defer timer.Stop()
+		select {
+		case <-checked:
+		case <-timer.C:
+		}
+		current, _ = m.get()
+	}
+	if current == "" {
 		return nil
 	}
 	found := make(map[string]bool)
 	for _, severity := range status.Severities() {
-		found[string(severity)] = string(severity) == *current
+		found[string(severity)] = severity == current
 	}
 	return found
+}
+
+func (m *statusMetric) get() (status.Severity, <-chan struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.checked != nil {
+		m.read = time.Now()
+	}
+	return m.severity, m.checked
 }

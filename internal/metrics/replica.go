@@ -91,8 +91,9 @@ func (w *watched) describe(b *book) {
 	add(&w.databases, Gauge, "holdfast_database_up", "1 while jobs can use this database of the "+
 		"section databases. Each replica checks it every 5 s.", "database")
 	add(&w.status, Gauge, "holdfast_status", "1 for the current severity of the cluster's status, "+
-		"0 for the others: red, amber or neutral. Each replica checks it every 15 s. Absent "+
-		"before the first check.", "severity")
+		"0 for the others: red, amber or neutral. A replica checks it every 15 s while its "+
+		"metrics are read, and stops 5 minutes after the last scrape. The first scrape then waits "+
+		"for a check for up to a second. It is absent if the check takes longer.", "severity")
 	add(&w.spans, Counter, "holdfast_trace_spans_total", "Spans by result: sent, failed, or "+
 		"dropped because the queue was full. Absent without tracing.", "result")
 }
