@@ -31,8 +31,9 @@ type drift struct {
 	table   setting
 	// compared, if set, is called with the live sessions at each comparison.
 	compared func(live []storage.ReplicaView)
-	// seen, if set, is called with all sessions at each comparison, and with the time before it.
-	seen func(at time.Time, all []storage.ReplicaView)
+	// seen, if set, is called with the open sessions at each comparison, and with the time before
+	// it.
+	seen func(at time.Time, open []storage.ReplicaView)
 }
 
 // setting is one setting that all replicas should share.
@@ -95,7 +96,7 @@ func (d *drift) compare(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
 	at := d.now()
-	replicas, err := d.store.Replicas(bounded)
+	replicas, err := d.store.OpenSessions(bounded)
 	if err != nil {
 		if ctx.Err() == nil {
 			d.log.Debug().Err(err).Msg("compare replicas failed")

@@ -21,7 +21,9 @@ type sessions struct {
 	err   error
 }
 
-func (s *sessions) Replicas(context.Context) ([]storage.ReplicaView, error) { return s.all, s.err }
+func (s *sessions) OpenSessions(context.Context) ([]storage.ReplicaView, error) {
+	return s.all, s.err
+}
 
 func (s *sessions) Drift(context.Context, int) ([]storage.JobDrift, error) { return s.drift, s.err }
 

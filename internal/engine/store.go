@@ -74,9 +74,9 @@ type runReader interface {
 	Run(ctx context.Context, id uuid.UUID) (storage.Record, error)
 }
 
-// replicaReader reads the replicas of the cluster and how their configurations differ.
+// replicaReader reads the sessions of the cluster and how their configurations differ.
 type replicaReader interface {
-	Replicas(ctx context.Context) ([]storage.ReplicaView, error)
+	OpenSessions(ctx context.Context) ([]storage.ReplicaView, error)
 	Drift(ctx context.Context, limit int) ([]storage.JobDrift, error)
 }
 

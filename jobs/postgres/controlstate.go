@@ -37,12 +37,14 @@ FROM holdfast.meta m`
 // ControlState implements storage.Control.
 func (s *Store) ControlState(ctx context.Context, session uuid.UUID,
 	since int64) (storage.ControlState, error) {
-	rows, err := s.pool.Query(ctx, readControlState, session, since)
-	if err != nil {
-		return storage.ControlState{}, wrap("read control state", err)
-	}
-	controlState, err := pgx.CollectExactlyOneRow(rows, scanControlState)
-	return controlState, wrap("read control state", err)
+	var state storage.ControlState
+	err := s.pipeline(ctx, "read control state", func(b *pgx.Batch) {
+		b.Queue(readControlState, session, since).Query(func(rows pgx.Rows) (err error) {
+			state, err = pgx.CollectExactlyOneRow(rows, scanControlState)
+			return err
+		})
+	})
+	return state, err
 }
 
 func scanControlState(row pgx.CollectableRow) (storage.ControlState, error) {

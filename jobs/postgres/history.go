@@ -52,17 +52,21 @@ FROM holdfast.jobs j CROSS JOIN LATERAL (
         AND ` + byCreation + `
     ORDER BY created_at DESC, id DESC LIMIT 1) r`
 
+	sessionColumns = `s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at,
+    s.ended_at, s.stopped, s.lock_servers, s.config_hash, s.draining, s.clock_offset_ms,
+    s.workers, s.busy, s.not_ready, s.databases::text`
+	sessionOrder = `ORDER BY s.replica, s.started_at, s.id`
 	// listReplicas reads the claims once, because their table also has many deleted rows.
 	listReplicas = `
-SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.ended_at, s.stopped,
-    s.lock_servers,
-    s.config_hash, s.draining, s.clock_offset_ms, s.workers, s.busy, s.not_ready,
-    s.databases::text, coalesce(n.runs, 0)
+SELECT ` + sessionColumns + `, coalesce(n.runs, 0)
 FROM holdfast.sessions s LEFT JOIN (
     SELECT session, count(*) AS runs FROM holdfast.claims WHERE owner IS NULL GROUP BY session) n
     ON n.session = s.id
 WHERE s.ended_at IS NULL OR s.ended_at > clock_timestamp() - $1::interval AND NOT s.removed
-ORDER BY s.replica, s.started_at, s.id`
+` + sessionOrder
+	// openSessions reads no claims: each replica executes it every few seconds.
+	openSessions = `
+SELECT ` + sessionColumns + `, 0 FROM holdfast.sessions s WHERE s.ended_at IS NULL ` + sessionOrder
 )
 
 // Locks implements storage.History.
@@ -209,21 +213,31 @@ func (s *Store) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 	if err != nil {
 		return nil, wrap("list replicas", err)
 	}
-	replicas, err := pgx.CollectRows(rows,
-		func(row pgx.CollectableRow) (storage.ReplicaView, error) {
-			var v storage.ReplicaView
-			var databases string
-			err := row.Scan(&v.Session, &v.Name, &v.Version, &v.StartedAt, &v.LastHeartbeat,
-				&v.ExpiresAt,
-				&v.EndedAt, &v.Stopped, &v.LockServers,
-				&v.ConfigHash, &v.Draining, &v.ClockOffset, &v.Workers, &v.Busy, &v.NotReady,
-				&databases, &v.Running)
-			if err == nil {
-				v.Databases, err = storage.DecodeDatabases(databases)
-			}
-			v.StartedAt, v.LastHeartbeat = v.StartedAt.UTC(), v.LastHeartbeat.UTC()
-			v.ExpiresAt, v.EndedAt = v.ExpiresAt.UTC(), utc(v.EndedAt)
-			return v, err
-		})
+	replicas, err := pgx.CollectRows(rows, scanReplica)
 	return replicas, wrap("list replicas", err)
+}
+
+func scanReplica(row pgx.CollectableRow) (storage.ReplicaView, error) {
+	var v storage.ReplicaView
+	var databases string
+	err := row.Scan(&v.Session, &v.Name, &v.Version, &v.StartedAt, &v.LastHeartbeat, &v.ExpiresAt,
+		&v.EndedAt, &v.Stopped, &v.LockServers, &v.ConfigHash, &v.Draining, &v.ClockOffset,
+		&v.Workers, &v.Busy, &v.NotReady, &databases, &v.Running)
+	if err == nil {
+		v.Databases, err = storage.DecodeDatabases(databases)
+	}
+	v.StartedAt, v.LastHeartbeat = v.StartedAt.UTC(), v.LastHeartbeat.UTC()
+	v.ExpiresAt, v.EndedAt = v.ExpiresAt.UTC(), utc(v.EndedAt)
+	return v, err
+}
+
+// OpenSessions implements storage.Sessions.
+func (s *Store) OpenSessions(ctx context.Context) (open []storage.ReplicaView, err error) {
+	err = s.pipeline(ctx, "list open sessions", func(b *pgx.Batch) {
+		b.Queue(openSessions).Query(func(rows pgx.Rows) (err error) {
+			open, err = pgx.CollectRows(rows, scanReplica)
+			return err
+		})
+	})
+	return open, err
 }

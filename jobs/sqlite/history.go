@@ -54,14 +54,16 @@ SELECT ` + runColumns + ` FROM holdfast_jobs j CROSS JOIN holdfast_runs r ON r.i
     SELECT id FROM holdfast_runs WHERE job = j.name AND finished_at IS NOT NULL
         ORDER BY created_at DESC, id DESC LIMIT 1)`
 
+	sessionColumns = `s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at,
+    s.ended_at, s.stopped, s.lock_servers, s.config_hash, s.draining, s.clock_offset_ms,
+    s.workers, s.busy, s.not_ready, s.databases`
+	sessionOrder = `ORDER BY s.replica, s.started_at, s.id`
 	listReplicas = `
-SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.ended_at, s.stopped,
-    s.lock_servers,
-    s.config_hash, s.draining, s.clock_offset_ms, s.workers, s.busy, s.not_ready,
-    s.databases,
-    (SELECT count(*) FROM holdfast_claims c WHERE c.session = s.id)
+SELECT ` + sessionColumns + `, (SELECT count(*) FROM holdfast_claims c WHERE c.session = s.id)
 FROM holdfast_sessions s WHERE s.ended_at IS NULL OR s.ended_at > ?1 AND NOT s.removed
-ORDER BY s.replica, s.started_at, s.id`
+` + sessionOrder
+	openSessions = `
+SELECT ` + sessionColumns + `, 0 FROM holdfast_sessions s WHERE s.ended_at IS NULL ` + sessionOrder
 )
 
 // Locks implements storage.History.
@@ -304,9 +306,20 @@ func (s *Store) Run(ctx context.Context, id uuid.UUID) (storage.Record, error) {
 
 // Replicas implements storage.History.
 func (s *Store) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
-	var replicas []storage.ReplicaView
 	since := micros(time.Now().Add(-storage.SessionsKept))
-	err := each(ctx, s.readers, listReplicas, []any{since}, func(rows *sql.Rows) error {
+	replicas, err := s.replicas(ctx, listReplicas, since)
+	return replicas, wrap("list replicas", err)
+}
+
+// OpenSessions implements storage.Sessions.
+func (s *Store) OpenSessions(ctx context.Context) ([]storage.ReplicaView, error) {
+	open, err := s.replicas(ctx, openSessions)
+	return open, wrap("list open sessions", err)
+}
+
+func (s *Store) replicas(ctx context.Context, query string, args ...any) (
+	replicas []storage.ReplicaView, err error) {
+	err = each(ctx, s.readers, query, args, func(rows *sql.Rows) error {
 		var v storage.ReplicaView
 		var started, heartbeat, expires int64
 		var ended sql.NullInt64
@@ -332,5 +345,5 @@ func (s *Store) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 		replicas = append(replicas, v)
 		return nil
 	})
-	return replicas, wrap("list replicas", err)
+	return replicas, err
 }

@@ -22,6 +22,9 @@ type Sessions interface {
 	End(ctx context.Context, session uuid.UUID) error
 	// LiveSessions implements locking.Sessions.
 	LiveSessions(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error)
+	// OpenSessions returns the sessions that have not ended, in the order of History.Replicas. It
+	// does not count their runs, so Running is 0. Each replica calls it every few seconds.
+	OpenSessions(ctx context.Context) ([]ReplicaView, error)
 	// Register adds any number of definitions to the session, each of another job. A definition
 	// replaces that of the same job. Register returns the version of each definition by name, or
 	// ErrSessionLost if the session is not live. It may use several transactions.

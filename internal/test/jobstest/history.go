@@ -170,6 +170,20 @@ var historyRules = []rule{
 			c.Errorf("a ended at %v, b at %v", replicas[0].EndedAt, replicas[1].EndedAt)
 		}
 	}},
+	{"open sessions are listed by name, without their runs", func(c *check) {
+		b, a, ended := c.session("b"), c.session("a"), c.session("ended")
+		c.granted(b, request("j", 1))
+		c.must(c.Store.End(c.ctx, ended))
+		open, err := c.Store.OpenSessions(c.ctx)
+		c.must(err)
+		if len(open) != 2 || open[0].Session != a || open[1].Session != b {
+			c.Fatalf("open sessions %+v, want a and b", open)
+		}
+		want := c.replica(b)
+		equal(c, "running", want.Running, 1)
+		want.Running = 0
+		equal(c, "session", fmt.Sprintf("%+v", open[1]), fmt.Sprintf("%+v", want))
+	}},
 	{"an empty store has an empty history", func(c *check) {
 		replicas, err := c.Store.Replicas(c.ctx)
 		c.must(err)

@@ -166,9 +166,28 @@ func (s *Store) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 	}
 	defer s.mu.Unlock()
 	since := s.now().Add(-storage.SessionsKept)
-	var views []storage.ReplicaView
+	return s.replicas(func(l *session) bool {
+		return l.ended == nil || !l.removed && l.ended.After(since)
+	}), nil
+}
+
+// OpenSessions implements storage.Sessions.
+func (s *Store) OpenSessions(ctx context.Context) ([]storage.ReplicaView, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	views := s.replicas(func(l *session) bool { return l.ended == nil })
+	for i := range views {
+		views[i].Running = 0
+	}
+	return views, nil
+}
+
+// replicas returns the views of sessions. The caller has the lock.
+func (s *Store) replicas(includes func(*session) bool) (views []storage.ReplicaView) {
 	for id, l := range s.sessions {
-		if l.ended != nil && (l.removed || !l.ended.After(since)) {
+		if !includes(l) {
 			continue
 		}
 		views = append(views, storage.ReplicaView{
@@ -185,7 +204,7 @@ func (s *Store) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 		return cmp.Or(strings.Compare(a.Name, b.Name), a.StartedAt.Compare(b.StartedAt),
 			bytes.Compare(a.Session[:], b.Session[:]))
 	})
-	return views, nil
+	return views
 }
 
 // replicaSession returns the times of the session.
