@@ -35,8 +35,10 @@ type burst struct {
 	rank    int       // of this replica for the burst
 	due     time.Time // the next look
 	last    time.Time // when this replica stops waiting for the mark
-	firings []planned
-	digest  uint64    // of the firings
+	cohorts []planned // the firings of cohorts that this replica has left to others as a whole
+	firings []planned // all other firings
+	number  int       // of all firings
+	digest  uint64    // of all firings
 	missing []planned // those that were not begun at the last look
 	looked  bool      // this replica has looked at the gates
 }
@@ -59,28 +61,76 @@ func mayShare(longest time.Duration) time.Duration {
 	return 0
 }
 
-// share adds a firing to its burst, and reports whether it belongs to one. hash is that of the
-// firing.
-func (l *lookout) share(p planned, hash uint64, longest time.Duration, members *members) bool {
-	start := p.at.Truncate(burstLength)
-	if start.Before(p.at) {
+// share adds a firing to its burst, and reports whether it belongs to one.
+func (l *lookout) share(p planned, longest time.Duration, members *members) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := l.burstAt(p.at(), longest, members)
+	if m == nil {
+		return false
+	}
+	m.firings = append(m.firings, p)
+	m.count(p.scheduledAt, 1, p.entry.digest())
+	return true
+}
+
+// shareCohort adds all firings of a cohort to their burst, and reports whether they belong to one.
+// The burst keeps the list of their entries.
+func (l *lookout) shareCohort(p planned, longest time.Duration, members *members) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := l.burstAt(p.at(), longest, members)
+	if m == nil {
+		return false
+	}
+	n, digest := len(p.cohort.entries), p.cohort.summary.digest
+	p.cohort = &cohort{entries: p.cohort.entries} // without those that join it later
+	m.cohorts = append(m.cohorts, p)
+	m.count(p.scheduledAt, n, digest)
+	return true
+}
+
+// count adds n firings of a scheduled time to the digest of the burst. digest is the sum of the
+// digests of their jobs. So it does not matter whether the firings are added one by one.
+func (m *burst) count(scheduledAt time.Time, n int, digest uint64) {
+	m.number += n
+	m.digest += digest * (mix(uint64(scheduledAt.UnixMicro())) | 1)
+}
+
+// digest returns a hash of the job and of the version of its definition.
+func (e *entry) digest() uint64 { return mix(hashText(e.Name) + uint64(e.activeVersion.own())) }
+
+// all returns all firings of the burst, without those that do not count.
+func (m *burst) all(now time.Time) []planned {
+	for _, p := range m.cohorts {
+		for _, e := range p.cohort.entries {
+			if !e.gone.Load() && p.scheduledAt.After(e.oldest(now)) {
+				m.firings = append(m.firings, planned{scheduledAt: p.scheduledAt, after: p.after,
+					ranked: true, rank: sharedRank, entry: e})
+			}
+		}
+	}
+	m.cohorts = nil
+	return m.firings
+}
+
+// burstAt returns the burst of firings that start at a time, or nil if they belong to none.
+func (l *lookout) burstAt(at time.Time, longest time.Duration, members *members) *burst {
+	start := at.Truncate(burstLength)
+	if start.Before(at) {
 		start = start.Add(burstLength)
 	}
 	key := burstKey{start.UnixMicro(), mayShare(longest)}
 	if key.longest == 0 {
-		return false
+		return nil
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	m := l.gathering[key]
 	if m == nil {
 		m = newBurst(key, start, members)
 		l.gathering[key] = m
 		signal(l.wake)
 	}
-	m.firings = append(m.firings, p)
-	m.digest ^= mix(hash + uint64(p.entry.activeVersion.own()))
-	return true
+	return m
 }
 
 func newBurst(key burstKey, start time.Time, members *members) *burst {
@@ -96,7 +146,7 @@ func newBurst(key burstKey, start time.Time, members *members) *burst {
 
 // mark returns the name of the burst's mark.
 func (m *burst) mark() string {
-	return fmt.Sprintf("%d@%d@%d@%x", m.start, m.longest.Milliseconds(), len(m.firings), m.digest)
+	return fmt.Sprintf("%d@%d@%d@%x", m.start, m.longest.Milliseconds(), m.number, m.digest)
 }
 
 // dueBursts removes and returns the bursts at which to look now.
@@ -123,8 +173,8 @@ func (l *lookout) dueBursts(now time.Time) (due []*burst) {
 func (l *lookout) lookAtBurst(ctx context.Context, m *burst) {
 	now := l.clock.now()
 	if !m.looked {
-		if l.locker == nil || len(m.firings) < burstMin {
-			l.putShared(m.firings)
+		if l.locker == nil || m.number < burstMin {
+			l.putShared(m.all(now))
 			return
 		}
 		if m.rank > 0 && l.isMarked(ctx, m) {
@@ -134,7 +184,7 @@ func (l *lookout) lookAtBurst(ctx context.Context, m *burst) {
 			l.lookAgain(m, now.Add(markAgain))
 			return
 		}
-		m.missing = m.firings
+		m.missing = m.all(now)
 	}
 	missing, err := l.missing(ctx, m.missing)
 	if !m.looked {

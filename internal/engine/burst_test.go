@@ -90,7 +90,7 @@ func newBurstTest(t *testing.T, replicas, n int) *burstTest {
 			newWorkers(100), &clusterClock{}, zerolog.Nop())
 		members := ranking.at(time.Now())
 		for _, p := range m.turns() {
-			l.share(p, hashFiring(p.entry.Name, m.start), time.Minute, members)
+			l.share(p, time.Minute, members)
 		}
 		for _, burst := range l.gathering {
 			m.byRank[burst.rank] = onlooker{l, reads, store}
@@ -112,7 +112,7 @@ func lockerOf(t *testing.T, b locking.Backend) *locking.Locker {
 // turns returns the firings as a replica plans them that has none of the lowest ranks.
 func (m *burstTest) turns() (firings []planned) {
 	for _, e := range m.firings {
-		firings = append(firings, planned{at: m.start, scheduledAt: m.start, entry: e, ranked: true,
+		firings = append(firings, planned{scheduledAt: m.start, entry: e, ranked: true,
 			rank: sharedRank})
 	}
 	return firings
@@ -205,11 +205,23 @@ func TestMarkIsForTheSameFirings(t *testing.T) {
 	for name, change := range map[string]func(*burst, planned){
 		"one more": func(m *burst, p planned) {
 			m.firings = append(m.firings, p)
-			m.digest ^= 1
+			m.count(p.scheduledAt, 1, p.entry.digest())
+		},
+		"another version": func(m *burst, p planned) {
+			e := &entry{Job: m.firings[0].entry.Job}
+			e.activeVersion.register(7)
+			m.count(p.scheduledAt, 0, e.digest()-m.firings[0].entry.digest())
+			m.firings[0].entry = e
+		},
+		"another scheduled time": func(m *burst, p planned) {
+			digest := m.firings[0].entry.digest()
+			m.count(p.scheduledAt, 0, -digest)
+			m.firings[0].scheduledAt = p.scheduledAt.Add(time.Millisecond)
+			m.count(m.firings[0].scheduledAt, 0, digest)
 		},
 		"another one": func(m *burst, p planned) {
+			m.count(p.scheduledAt, 0, p.entry.digest()-m.firings[0].entry.digest())
 			m.firings[0] = p
-			m.digest ^= 1
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -218,7 +230,7 @@ func TestMarkIsForTheSameFirings(t *testing.T) {
 			e := entryEvery(t, time.Minute, jobs.MisfireSkip)
 			e.Name, e.MisfireThreshold = "other", time.Minute
 			for _, burst := range m.byRank[4].gathering {
-				change(burst, planned{at: m.start, scheduledAt: m.start, entry: e, ranked: true,
+				change(burst, planned{scheduledAt: m.start, entry: e, ranked: true,
 					rank: sharedRank})
 			}
 			m.run(0, 5, 10*time.Second)

@@ -37,6 +37,7 @@ type dispatcher struct {
 	timetable timetable
 	next      nextTime
 	subsets   subsets
+	revision  int       // counts the calls of revise
 	taken     time.Time // when tick last took firings from the timetable
 	due       []planned // the buffer of tick
 	// for suspended jobs, the first scheduled time that was not started
@@ -105,13 +106,32 @@ func (d *dispatcher) tick() {
 		} else { // there are no subsets, so the buffer need not hold all firings of a time
 			d.due = append(d.due[:0], d.timetable.pop())
 		}
+		for _, p := range d.due {
+			if p.cohort != nil && members.len() > sharedRank {
+				d.summarize(p.cohort, d.taken)
+			}
+		}
 		d.subsets.load(members, d.due)
 		for _, p := range d.due {
-			d.route(p, now)
+			d.routeAll(p, now)
 		}
 		if clear(d.due); cap(d.due) > sequenceKeeps {
 			d.due = nil
 		}
+	}
+}
+
+// routeAll routes the firing of an item, or those of its cohort.
+func (d *dispatcher) routeAll(p planned, now time.Time) {
+	if p.cohort == nil {
+		d.route(p, now)
+		return
+	}
+	if d.leaveCohort(p, now) {
+		return
+	}
+	for _, e := range p.cohort.entries {
+		d.route(planned{scheduledAt: p.scheduledAt, entry: e}, now)
 	}
 }
 
@@ -187,14 +207,14 @@ func (d *dispatcher) leaveToOthers(p *planned, next, now time.Time) bool {
 	if next.IsZero() {
 		next = d.next.of(p.entry.Schedule, p.scheduledAt)
 	}
-	longest := p.entry.longestDelay(p.scheduledAt, next)
-	if shared && d.lookout.share(*p, hash, longest, members) && p.rank == sharedRank {
+	longest := longestDelay(p.entry.patience(), p.scheduledAt, next)
+	if shared && d.lookout.share(*p, longest, members) && p.rank == sharedRank {
 		return true
 	}
 	if p.rank <= 0 {
 		return false
 	}
-	if p.at = p.at.Add(min(rankDelay(int(p.rank)), longest)); p.at.After(now) {
+	if p.after += min(rankDelay(int(p.rank)), longest); p.at().After(now) {
 		d.timetable.put(*p)
 		return true
 	}
@@ -211,6 +231,7 @@ func (d *dispatcher) isSuspended(e *entry) bool {
 // revise plans new jobs, and jobs that this replica fires again. It continues with the first
 // scheduled time that it left out, because other replicas may not have started it.
 func (d *dispatcher) revise() {
+	d.revision++
 	left, held := d.suspended, d.held
 	d.suspended, d.held = nil, nil
 	for _, p := range left {

@@ -7,8 +7,9 @@
 //
 //	timetable.go      the next scheduled time of every job, and delayed starts
 //	sequence.go       the part of the timetable that is added in the order of time
+//	cohort.go         the jobs of a schedule, whose firings a replica leaves to others together
 //	ranking.go        which live replica tries a firing first, and when the others try it
-//	subset.go         which replicas share the quick firings of an interval
+//	subset.go         which replicas share the quick firings of a period
 //	dispatcher.go     tick: move due firings to the ready queue, give them to free workers
 //	lookout.go        drop firings that the replicas before this one have begun
 //	burst.go          the same for many firings that start together, with one look
@@ -77,9 +78,11 @@
 //
 // All live replicas share the firings of jobs that are not quick. A subset of them shares the
 // firings of quick jobs: at least three replicas, and more if these firings take longer together.
-// So each transaction starts many firings, however many replicas there are. Each interval of 50 ms
-// has a subset of its own. Replicas may measure different times for a handler. So a replica near a
-// limit takes the lower one of two ranks.
+// So each transaction starts many firings, however many replicas there are. Each period of 10 s has
+// a subset of its own. Replicas may measure different times for a handler. So a replica near a
+// limit takes the lower one of two ranks. A replica that is not in the subset leaves all firings of
+// jobs with the same schedule to the others with one step, and looks at the jobs only if the burst
+// has no mark.
 //
 // A replica that is not alone takes due firings from its timetable every 50 ms at most, so that
 // firings which are due one after the other share their requests like those of one time. After a

@@ -22,7 +22,7 @@ func TestDueFiringsGatherUnlessTheReplicaIsAlone(t *testing.T) {
 			start := time.Now()
 			for _, ms := range due {
 				at := start.Add(time.Duration(ms) * time.Millisecond)
-				d.timetable.put(planned{at: at, scheduledAt: at, ranked: true, entry: e})
+				d.timetable.put(planned{scheduledAt: at, ranked: true, entry: e})
 			}
 			var taken []int
 			for ms := range 500 {

@@ -154,16 +154,22 @@ func burstDelay(rank int) time.Duration {
 	return min(sharedAfter<<bits.Len(uint(rank)/sharedRank), longestAfter)
 }
 
-// longestDelay returns the longest time for which a replica leaves a firing to others, whatever its
-// rank is: half of the time to the next scheduled time, or a quarter of the misfire threshold or of
-// the deadline, whichever is shorter. next is the zero time if there is no next scheduled time.
-func (e *entry) longestDelay(scheduledAt, next time.Time) time.Duration {
-	delay := e.MisfireThreshold / 4
+// patience returns the longest time for which a replica leaves a firing of the job to others: a
+// quarter of the misfire threshold or of the deadline, whichever is shorter.
+func (e *entry) patience() time.Duration {
+	patience := e.MisfireThreshold / 4
 	if e.Deadline > 0 {
-		delay = min(delay, e.Deadline/4)
+		patience = min(patience, e.Deadline/4)
 	}
-	if !next.IsZero() {
-		delay = min(delay, next.Sub(scheduledAt)/2)
+	return patience
+}
+
+// longestDelay returns the longest time for which a replica leaves a firing to others, whatever its
+// rank is: the patience of the job, or half of the time to the next scheduled time if that is
+// shorter. next is the zero time if there is no next scheduled time.
+func longestDelay(patience time.Duration, scheduledAt, next time.Time) time.Duration {
+	if next.IsZero() {
+		return patience
 	}
-	return delay
+	return min(patience, next.Sub(scheduledAt)/2)
 }

@@ -14,22 +14,24 @@ const (
 type sequence struct {
 	items []planned
 	first int // the index of the first item
+	// the times of the first and the last item, if there is one
+	head, end time.Time
 }
 
 func (s *sequence) isEmpty() bool { return s.first == len(s.items) }
 
-// head and end return the times of the first and the last item. There must be one.
-func (s *sequence) head() time.Time { return s.items[s.first].at }
-func (s *sequence) end() time.Time  { return s.items[len(s.items)-1].at }
-
-// isContinuedBy reports whether the item may follow the last one. The sequence must not be empty.
-func (s *sequence) isContinuedBy(p planned) bool {
-	gap := p.at.Sub(s.end())
+// isContinuedBy reports whether an item of this time may follow the last one. The sequence must not
+// be empty.
+func (s *sequence) isContinuedBy(at time.Time) bool {
+	gap := at.Sub(s.end)
 	return gap >= 0 && gap <= sequenceGap
 }
 
-// add adds an item that is not before the last one.
-func (s *sequence) add(p planned) {
+// add adds an item of this time that is not before the last one.
+func (s *sequence) add(p planned, at time.Time) {
+	if s.end = at; s.isEmpty() {
+		s.head = at
+	}
 	if s.first > len(s.items)/2 && len(s.items) == cap(s.items) {
 		n := copy(s.items, s.items[s.first:])
 		clear(s.items[n:])
@@ -47,6 +49,8 @@ func (s *sequence) pop() planned {
 			s.items = nil
 		}
 		s.items = s.items[:0]
+	} else {
+		s.head = s.items[s.first].at()
 	}
 	return p
 }

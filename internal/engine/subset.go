@@ -3,10 +3,15 @@ package engine
 import "time"
 
 const (
-	// subsetInterval is the length of the intervals that each have subsets of their own.
-	subsetInterval = 50 * time.Millisecond
+	// subsetPeriod is how long the same replicas try quick firings first. So their memory, their
+	// connections and the plans of their statements stay in use, and other replicas can rest.
+	subsetPeriod = 10 * time.Second
+	// subsetInterval is the length of the intervals whose firings decide how many replicas share
+	// them.
+	subsetInterval = 200 * time.Millisecond
 	// subsetTime is how long the quick firings of an interval take on a replica of a subset, one
-	// after the other, at most. So they delay each other little, even if each needs a processor.
+	// after the other, at most. So they delay each other little, and use at most a quarter of a
+	// processor.
 	subsetTime = 50 * time.Millisecond
 	// firingTime is about how long a firing takes on its replica, without its handler. It was
 	// measured with 1,000 firings a second (decision 146).
@@ -15,13 +20,14 @@ const (
 	subsetGrowth = 4
 )
 
-// subsets select the replicas that try the quick firings of an interval first. If all replicas
-// shared them, each would have few of them, and the cost of their requests and transactions would
-// grow with the number of replicas. Quick handlers take so little time that few replicas are enough
-// for them. All other firings are shared by all replicas.
+// subsets select the replicas that try quick firings first. If all replicas shared them, each would
+// have few of them, and the cost of their requests and transactions would grow with the number of
+// replicas. Quick handlers take so little time that few replicas are enough for them. All other
+// firings are shared by all replicas.
 //
-// A subset has at least sharedRank replicas. The rendezvous hash of the interval selects them, so
-// that all replicas have the same share in the long run.
+// A subset has at least sharedRank replicas. The rendezvous hash of the period selects them, so
+// that all replicas have the same share in the long run. A larger subset of a period includes the
+// smaller ones.
 //
 // Replicas measure different times for the same handlers. If the sum of its times is near the limit
 // of a size, a replica ranks itself in the subset of this size and in the next larger one, and
@@ -31,6 +37,7 @@ const (
 // A value of subsets belongs to one goroutine.
 type subsets struct {
 	members *members // all live replicas
+	period  int64    // of the firings that are due
 	// The next fields are of the firings that were due since the interval began.
 	interval int64
 	firings  int
@@ -40,12 +47,12 @@ type subsets struct {
 	last  [2]subset
 }
 
-// subset is the subset of a size for an interval.
+// subset is the subset of a size for a period.
 type subset struct {
-	of       *members
-	size     int
-	interval int64
-	members  *members // nil: this replica is not one of them
+	of      *members
+	size    int
+	period  int64
+	members *members // nil: this replica is not one of them
 }
 
 // load selects the sizes for firings that are due at the same time. members are the live replicas.
@@ -54,16 +61,24 @@ func (s *subsets) load(members *members, due []planned) {
 	if members.len() <= sharedRank || len(due) == 0 {
 		return
 	}
-	interval := due[0].at.UnixMicro() / subsetInterval.Microseconds()
+	interval := due[0].at().UnixMicro() / subsetInterval.Microseconds()
+	s.period = interval / int64(subsetPeriod/subsetInterval)
 	if interval != s.interval {
 		s.interval, s.firings, s.handlers = interval, 0, 0
 	}
 	for _, p := range due {
-		if p.ranked || !p.delayed && p.entry.Schedule.MaxDelay() > 0 {
-			continue // it was due before, or starts later
+		switch {
+		case p.cohort != nil:
+			if p.cohort.summary.undelayed {
+				s.firings += len(p.cohort.entries)
+				s.handlers += p.cohort.summary.quickTime
+			}
+		case p.ranked, !p.delayed && p.entry.Schedule.MaxDelay() > 0:
+			// it was due before, or starts later
+		default:
+			s.firings++
+			s.handlers += p.entry.quickness.quickTime()
 		}
-		s.firings++
-		s.handlers += p.entry.quickness.quickTime()
 	}
 	// The second estimate of the handlers' time is 1.5 times the first one.
 	rest := time.Duration(s.firings) * firingTime
@@ -91,7 +106,7 @@ func (s *subsets) rank(p *planned, hash uint64) int {
 	rank := sharedRank
 	if p.entry.quickness.mayBeQuick() {
 		for i, size := range s.sizes {
-			if subset := s.last[i].choose(s.members, size, s.interval); subset != nil {
+			if subset := s.last[i].choose(s.members, size, s.period); subset != nil {
 				rank = min(rank, subset.rank(hash, sharedRank))
 			}
 		}
@@ -102,10 +117,23 @@ func (s *subsets) rank(p *planned, hash uint64) int {
 	return rank
 }
 
-// choose returns the subset of a size for an interval, or nil if this replica is not in it.
-func (s *subset) choose(of *members, size int, interval int64) *members {
-	if s.of != of || s.size != size || s.interval != interval {
-		*s = subset{of, size, interval, of.subset(mix(uint64(interval)), size)}
+// exclude reports whether this replica is in no subset that tries the firings of quick jobs first.
+func (s *subsets) exclude() bool {
+	if s.members.len() <= s.sizes[0] {
+		return false
+	}
+	for i, size := range s.sizes {
+		if s.last[i].choose(s.members, size, s.period) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// choose returns the subset of a size for a period, or nil if this replica is not in it.
+func (s *subset) choose(of *members, size int, period int64) *members {
+	if s.of != of || s.size != size || s.period != period {
+		*s = subset{of, size, period, of.subset(mix(uint64(period)), size)}
 	}
 	return s.members
 }

@@ -49,7 +49,7 @@ func (c *subsetTest) due(at time.Time, n int, took func(replica int) time.Durati
 			if mean := took(replica); mean > 0 {
 				e.quickness.calls.add(mean)
 			}
-			due[i] = planned{at: at, scheduledAt: at, entry: e}
+			due[i] = planned{scheduledAt: at, entry: e}
 		}
 		s := c.subsets[replica]
 		s.load(m, due)
@@ -94,9 +94,9 @@ func TestFewReplicasShareQuickFirings(t *testing.T) {
 				times = 60 // so that most replicas have it once
 			}
 			shares := map[int]int{}
-			for second := range times {
+			for period := range times {
 				sharing := map[int]bool{}
-				at := time.Unix(int64(second), 0)
+				at := time.Unix(0, int64(period)*int64(subsetPeriod))
 				for _, ranks := range c.due(at, test.firings, always(test.took), 0) {
 					for rank := range min(sharedRank, test.replicas) {
 						if n := len(ranks[rank]); n != 1 {
@@ -112,10 +112,25 @@ func TestFewReplicasShareQuickFirings(t *testing.T) {
 				}
 			}
 			if n, least := len(shares), test.replicas*2/3; n < least {
-				t.Errorf("%d of %d replicas had firings in %d seconds, want %d or more", n,
+				t.Errorf("%d of %d replicas had firings in %d periods, want %d or more", n,
 					test.replicas, times, least)
 			}
 		})
+	}
+}
+
+// The same replicas share the quick firings of a period.
+func TestPeriodHasOneSubset(t *testing.T) {
+	c := newSubsetTest(t, 24)
+	sharing := map[int]bool{}
+	for second := range int(subsetPeriod / time.Second) {
+		at := time.Unix(1_000_000+int64(second), 0)
+		for _, ranks := range c.due(at, 100, always(time.Microsecond), 0) {
+			sharing[ranks[0][0]] = true
+		}
+	}
+	if n := len(sharing); n != sharedRank {
+		t.Errorf("%d replicas share the firings of a period, want %d", n, sharedRank)
 	}
 }
 
@@ -251,22 +266,19 @@ func TestDispatcherCountsFiringsThatAreDueTogether(t *testing.T) {
 			d.timetable, d.ranking = timetable{}, rankingOf(sessions, s.Session)
 			d.lookout = newLookout(nil, &begunStore{}, d.ranking, d.ready, d.workers, d.clock,
 				zerolog.Nop())
-			for i := range firings {
-				e := entryEvery(t, time.Minute, jobs.MisfireSkip)
-				e.Name, e.quickness.first = fmt.Sprint("job-", i), &meanTime{}
-				e.quickness.add(time.Millisecond)
-				e.activeVersion.register(1)
-				e.activeVersion.decide(start.Add(-time.Minute))
-				d.timetable.plan(e, start)
-				d.timetable.put(planned{at: start, scheduledAt: start.Add(-time.Second), rank: 1,
-					ranked: true, entry: e})
-				later := &entry{Job: e.Job}
-				later.Schedule = e.Schedule.WithJitter(time.Minute)
-				later.quickness.first = e.quickness.first
-				later.quickness.add(time.Millisecond)
-				later.activeVersion.register(1)
-				later.activeVersion.decide(start.Add(-time.Minute))
-				d.timetable.plan(later, start)
+			job := entryEvery(t, time.Minute, jobs.MisfireSkip).Job
+			jittered := job.Schedule.WithJitter(time.Minute)
+			for _, job.Schedule = range []schedule.Schedule{job.Schedule, jittered} {
+				for i := range firings {
+					e := &entry{Job: job, quickness: quickness{first: &meanTime{}}}
+					e.Name = fmt.Sprint("job-", i)
+					e.quickness.add(time.Millisecond)
+					e.activeVersion.register(1)
+					e.activeVersion.decide(start.Add(-time.Minute))
+					d.timetable.plan(e, start)
+					d.timetable.put(planned{scheduledAt: start.Add(-time.Second),
+						rank: 1, ranked: true, entry: e})
+				}
 			}
 			d.tick()
 			if n := d.ready.len(); n > 0 {

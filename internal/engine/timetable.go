@@ -9,22 +9,30 @@ import (
 // planned is a scheduled time of a job in the timetable. It is processed at the scheduled time,
 // when the next one is planned, again when its delay ends, and again when this replica may try it.
 type planned struct {
-	at          time.Time
 	scheduledAt time.Time
+	after       time.Duration // how long after the scheduled time it is processed
 	delayed     bool
 	ranked      bool // rank is set
 	// this replica's rank for the firing (see ranking), at most sharedRank, or unranked
-	rank  int16
-	entry *entry
+	rank   int16
+	entry  *entry  // nil if there is a cohort
+	cohort *cohort // of jobs whose scheduled time is processed the first time
 }
 
-func (p planned) before(other planned) bool { return p.at.Before(other.at) }
+// at returns when the item is processed.
+func (p *planned) at() time.Time { return p.scheduledAt.Add(p.after) }
+
+func (p planned) before(other planned) bool { return p.at().Before(other.at()) }
 
 // timetable holds the next scheduled time of every job, and earlier ones whose delays have not
 // ended. Items are mostly added in the order of their times: the next scheduled times of jobs with
 // the same schedule, and the turns of this replica for firings that it has left to others. Such
 // items are in sequences, and all others in a heap.
+//
+// Jobs with the same schedule that are planned one after the other form a cohort, which is one
+// item.
 type timetable struct {
+	last      planned // not in a sequence or in the heap yet, so that jobs can join its cohort
 	sequences [sequencesLen]sequence
 	heap      []planned
 }
@@ -49,8 +57,36 @@ func (n *nextTime) of(s schedule.Schedule, after time.Time) time.Time {
 
 // plan plans a scheduled time of the entry, unless it is the zero time.
 func (t *timetable) plan(e *entry, scheduledAt time.Time) {
+	switch last := &t.last; {
+	case scheduledAt.IsZero():
+	case last.cohort != nil && last.isOf(last.cohort.entries[0].Schedule, scheduledAt, e):
+		last.cohort.entries = append(last.cohort.entries, e)
+	case last.entry != nil && last.isOf(last.entry.Schedule, scheduledAt, e):
+		last.cohort, last.entry = &cohort{entries: []*entry{last.entry, e}}, nil
+	default:
+		t.putLast()
+		t.last = planned{scheduledAt: scheduledAt, entry: e}
+	}
+}
+
+// isOf reports whether the entry has the schedule and the scheduled time of the item.
+func (p *planned) isOf(s schedule.Schedule, scheduledAt time.Time, e *entry) bool {
+	return scheduledAt.Equal(p.scheduledAt) && e.Schedule == s
+}
+
+// planCohort plans a scheduled time of all jobs of a cohort, unless it is the zero time.
+func (t *timetable) planCohort(c *cohort, scheduledAt time.Time) {
+	t.putLast()
 	if !scheduledAt.IsZero() {
-		t.put(planned{at: scheduledAt, scheduledAt: scheduledAt, entry: e})
+		t.last = planned{scheduledAt: scheduledAt, cohort: c}
+	}
+}
+
+// putLast puts the last item that was planned to the others.
+func (t *timetable) putLast() {
+	if t.last.entry != nil || t.last.cohort != nil {
+		t.put(t.last)
+		t.last = planned{}
 	}
 }
 
@@ -58,8 +94,8 @@ func (t *timetable) plan(e *entry, scheduledAt time.Time) {
 // scheduled time. It does so even if the start is over: a replica that is late ranks itself for the
 // start, as the others do.
 func (t *timetable) delay(p planned) bool {
-	p.at, p.delayed = p.entry.startOf(p.scheduledAt), true
-	if p.at.After(p.scheduledAt) {
+	p.after, p.delayed = p.entry.startOf(p.scheduledAt).Sub(p.scheduledAt), true
+	if p.after > 0 {
 		t.put(p)
 		return true
 	}
@@ -69,29 +105,30 @@ func (t *timetable) delay(p planned) bool {
 // put adds an item to the sequence that it continues, or else begins a new one. If there is no room
 // for another sequence, the last one to begin makes room, unless it begins soon after the item.
 func (t *timetable) put(p planned) {
+	at := p.at()
 	var continued, empty, last *sequence
 	for i := range t.sequences {
 		switch s := &t.sequences[i]; {
 		case s.isEmpty():
 			empty = s
-		case s.isContinuedBy(p):
-			if continued == nil || continued.end().Before(s.end()) {
+		case s.isContinuedBy(at):
+			if continued == nil || continued.end.Before(s.end) {
 				continued = s
 			}
-		case last == nil || last.head().Before(s.head()):
+		case last == nil || last.head.Before(s.head):
 			last = s
 		}
 	}
 	switch {
 	case continued != nil:
-		continued.add(p)
+		continued.add(p, at)
 	case empty != nil:
-		empty.add(p)
-	case last.head().Sub(p.at) > sequenceGap:
+		empty.add(p, at)
+	case last.head.Sub(at) > sequenceGap:
 		for !last.isEmpty() {
 			pushHeap(&t.heap, last.pop())
 		}
-		last.add(p)
+		last.add(p, at)
 	default:
 		pushHeap(&t.heap, p)
 	}
@@ -99,6 +136,7 @@ func (t *timetable) put(p planned) {
 
 // pop removes and returns the earliest item. The timetable must not be empty.
 func (t *timetable) pop() planned {
+	t.putLast()
 	if s := t.earliest(); s != nil {
 		return s.pop()
 	}
@@ -120,11 +158,11 @@ func (t *timetable) earliest() *sequence {
 	var found *sequence
 	for i := range t.sequences {
 		s := &t.sequences[i]
-		if !s.isEmpty() && (found == nil || s.head().Before(found.head())) {
+		if !s.isEmpty() && (found == nil || s.head.Before(found.head)) {
 			found = s
 		}
 	}
-	if found != nil && len(t.heap) > 0 && t.heap[0].at.Before(found.head()) {
+	if found != nil && len(t.heap) > 0 && t.heap[0].at().Before(found.head) {
 		return nil
 	}
 	return found
@@ -132,11 +170,12 @@ func (t *timetable) earliest() *sequence {
 
 // next returns the time of the earliest item, or the zero time.
 func (t *timetable) next() time.Time {
+	t.putLast()
 	if s := t.earliest(); s != nil {
-		return s.head()
+		return s.head
 	}
 	if len(t.heap) > 0 {
-		return t.heap[0].at
+		return t.heap[0].at()
 	}
 	return time.Time{}
 }

@@ -5,10 +5,13 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
 )
 
 // all returns the items, in no order.
 func (t *timetable) all() []planned {
+	t.putLast()
 	all := slices.Clone(t.heap)
 	for _, s := range t.sequences {
 		all = append(all, s.items[s.first:]...)
@@ -28,7 +31,7 @@ func TestTimetableIsSorted(t *testing.T) {
 		now := time.Unix(1_000_000, 0)
 		add := func(delay time.Duration) {
 			at := now.Add(delay)
-			table.put(planned{at: at, scheduledAt: at})
+			table.put(planned{scheduledAt: at})
 			i, _ := slices.BinarySearchFunc(kept, at, time.Time.Compare)
 			kept = slices.Insert(kept, i, at)
 		}
@@ -40,10 +43,10 @@ func TestTimetableIsSorted(t *testing.T) {
 				t.Fatalf("size %d, step %d: next is %s, want %s", size, step, next, kept[0])
 			}
 			got := table.pop()
-			if !got.at.Equal(kept[0]) || !got.scheduledAt.Equal(got.at) {
+			if !got.at().Equal(kept[0]) {
 				t.Fatalf("size %d, step %d: got %+v, want %s", size, step, got, kept[0])
 			}
-			now, kept = got.at, kept[1:]
+			now, kept = got.at(), kept[1:]
 			for range random.IntN(3) {
 				if step < 5*size {
 					add(delays[random.IntN(len(delays))] + time.Duration(random.IntN(2))*
@@ -65,7 +68,7 @@ func TestJobsWithTheSameScheduleAreInSequences(t *testing.T) {
 	var table timetable
 	start := time.Unix(1_000_000, 0)
 	for range all {
-		table.put(planned{at: start, scheduledAt: start})
+		table.put(planned{scheduledAt: start})
 	}
 	soon := start.Add(time.Minute)
 	var last planned
@@ -73,30 +76,44 @@ func TestJobsWithTheSameScheduleAreInSequences(t *testing.T) {
 		last = table.pop()
 		if p := last; !p.ranked {
 			next := p.scheduledAt.Add(time.Second)
-			table.put(planned{at: next, scheduledAt: next})
+			table.put(planned{scheduledAt: next})
 			p.rank = int16(random.IntN(sharedRank))
-			p.ranked, p.at = true, p.at.Add(rankDelay(int(p.rank)))
+			p.ranked, p.after = true, rankDelay(int(p.rank))
 			table.put(p)
 		}
 		if i%100 == 0 {
 			other := soon.Add(time.Duration(random.IntN(24*60)) * time.Minute)
 			for range 3 {
-				table.put(planned{at: other, scheduledAt: other})
+				table.put(planned{scheduledAt: other})
 			}
 		}
 		early := 0
 		for _, p := range table.heap {
-			if p.at.Before(soon) {
+			if p.at().Before(soon) {
 				early++
 			}
 		}
 		if early > 0 {
 			t.Fatalf("%s after the start, %d items of each second are in the heap",
-				last.at.Sub(start), early)
+				last.at().Sub(start), early)
 		}
 	}
-	if !last.at.After(start.Add(2 * time.Second)) {
-		t.Fatalf("the last item was of %s", last.at)
+	if !last.at().After(start.Add(2 * time.Second)) {
+		t.Fatalf("the last item was of %s", last.at())
+	}
+}
+
+// The scheduled time that was planned last is in the timetable.
+func TestTimetableHasTheLastItem(t *testing.T) {
+	var table timetable
+	e := entryEvery(t, time.Second, jobs.MisfireSkip)
+	table.plan(e, time.Unix(1, 0))
+	if p := table.pop(); p.entry != e {
+		t.Errorf("got %+v", p)
+	}
+	table.plan(e, time.Time{})
+	if next := table.next(); !next.IsZero() {
+		t.Errorf("got an item at %s, want none", next)
 	}
 }
 
@@ -105,11 +122,11 @@ func TestTimetableMovesWithoutAllocations(t *testing.T) {
 	for _, interval := range []time.Duration{time.Second, time.Minute} {
 		var table timetable
 		for i := range 100 {
-			table.put(planned{at: time.Unix(int64(i), 0)})
+			table.put(planned{scheduledAt: time.Unix(int64(i), 0)})
 		}
 		move := func() {
 			p := table.pop()
-			p.at = p.at.Add(interval)
+			p.scheduledAt = p.scheduledAt.Add(interval)
 			table.put(p)
 		}
 		for range 1000 {
@@ -131,15 +148,15 @@ func BenchmarkTimetable(b *testing.B) {
 			var table timetable
 			start := time.Unix(1_000_000, 0)
 			for i := range 3000 {
-				p := planned{at: start, scheduledAt: start}
+				p := planned{scheduledAt: start}
 				if distinct {
-					p.at = p.at.Add(time.Duration(i*7919%3000) * time.Second / 3000)
+					p.after = time.Duration(i*7919%3000) * time.Second / 3000
 				}
 				table.put(p)
 			}
 			for b.Loop() {
 				p := table.pop()
-				p.at = p.at.Add(time.Second)
+				p.scheduledAt = p.scheduledAt.Add(time.Second)
 				table.put(p)
 			}
 		})

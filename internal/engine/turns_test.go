@@ -184,12 +184,13 @@ func TestFiringsOfFrozenReplicasStart(t *testing.T) {
 	}
 }
 
-// newBurst returns n jobs that fire together.
+// newBurst returns n jobs that fire together. They share a schedule, as in a configuration.
 func newBurst(t *testing.T, n int, interval time.Duration) []jobs.Job {
 	t.Helper()
 	table := make([]jobs.Job, n)
 	for i := range table {
 		table[i] = job(t, fmt.Sprint("job-", i), interval)
+		table[i].Schedule = table[0].Schedule
 	}
 	return table
 }
