@@ -22,13 +22,12 @@ type summary struct {
 	revision int // of the dispatcher's jobs
 	until    time.Time
 
-	undelayed bool // the firings start at their scheduled time
-	quickTime time.Duration
+	undelayed bool          // the firings start at their scheduled time
+	quickTime time.Duration // the sum for all jobs
 	// surelyQuick: all jobs are quick on other replicas too, and this replica may fire all of them
-	surelyQuick bool
-	// patience of the jobs with the shortest and the longest one
-	shortest, longest time.Duration
-	digest            uint64 // the sum of the jobs' digests
+	surelyQuick       bool
+	shortest, longest time.Duration // the patience of the jobs
+	digest            uint64        // the sum of the jobs' digests
 }
 
 // isCurrent reports whether the summary may still be used.
@@ -61,7 +60,7 @@ func (d *dispatcher) summarize(c *cohort, now time.Time) {
 func (d *dispatcher) leaveCohort(p planned, now time.Time) bool {
 	s := &p.cohort.summary
 	if d.subsets.members.len() <= sharedRank || !s.surelyQuick || !s.undelayed ||
-		now.Sub(p.at()) >= sharedAfter || !d.subsets.exclude() {
+		now.Sub(p.at()) >= sharedAfter || !d.subsets.isOutside() {
 		return false
 	}
 	next := d.next.of(p.cohort.entries[0].Schedule, p.scheduledAt)

@@ -117,8 +117,8 @@ func (s *subsets) rank(p *planned, hash uint64) int {
 	return rank
 }
 
-// exclude reports whether this replica is in no subset that tries the firings of quick jobs first.
-func (s *subsets) exclude() bool {
+// isOutside reports whether other replicas try the firings of all quick jobs first.
+func (s *subsets) isOutside() bool {
 	if s.members.len() <= s.sizes[0] {
 		return false
 	}

@@ -15,8 +15,8 @@ type planned struct {
 	ranked      bool // rank is set
 	// this replica's rank for the firing (see ranking), at most sharedRank, or unranked
 	rank   int16
-	entry  *entry  // nil if there is a cohort
-	cohort *cohort // of jobs whose scheduled time is processed the first time
+	entry  *entry  // nil if the item is of a cohort
+	cohort *cohort // nil if the item is of one job
 }
 
 // at returns when the item is processed.
