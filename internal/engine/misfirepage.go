@@ -36,14 +36,19 @@ type misfireChecker struct {
 
 // misfireStore records misfires.
 type misfireStore interface {
+	Versions(ctx context.Context) (map[string]storage.ActiveDefinition, error)
 	CheckMisfires(ctx context.Context, checks []storage.MisfireCheck,
 		find func(job string, c storage.Cursor) []storage.Misfired) (map[string]time.Time, error)
 }
 
 // check records misfires of the jobs that this replica fires, page by page, for at most
-// batchTimeout. The next call does the rest.
+// batchTimeout. The next call does the rest. If there is more than a page, it first reads the
+// cursors, because other replicas may have moved them.
 func (m *misfireChecker) check(ctx context.Context) {
 	checks := m.undecided(m.clock.now())
+	if len(checks) > 0 && m.fill(checks) < len(checks) && m.readCursors(ctx, checks) {
+		checks = m.undecided(m.clock.now())
+	}
 	for start := time.Now(); len(checks) > 0 && time.Since(start) < batchTimeout; {
 		n := m.fill(checks)
 		if !m.checkPage(ctx, checks[:n]) {
@@ -51,6 +56,24 @@ func (m *misfireChecker) check(ctx context.Context) {
 		}
 		checks = checks[n:]
 	}
+}
+
+// readCursors reads the cursors of the jobs in the store, and reports whether one has moved.
+func (m *misfireChecker) readCursors(ctx context.Context, checks []weighedCheck) (moved bool) {
+	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
+	defer cancel()
+	versions, err := m.store.Versions(bounded)
+	if err != nil && ctx.Err() == nil {
+		m.log.Debug().Err(err).Msg("read misfire cursors failed")
+	}
+	for _, c := range checks {
+		now, known := versions[c.Job]
+		if known && now.Version == c.Version && now.CheckedUntil.After(c.decided) {
+			c.entry.activeVersion.decide(now.CheckedUntil)
+			moved = true
+		}
+	}
+	return moved
 }
 
 // undecided returns checks of the jobs with scheduled times that are too old to start and that may

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -81,6 +82,63 @@ func TestMisfireChecksStartWithTheOldestCursor(t *testing.T) {
 	for page, want := range map[int]int{1: 1, 39: 1, 40: 2, 41: 2, 42: 3, 43: 4, 1000: 4} {
 		if u.page = page; u.fill(checks) != want {
 			t.Errorf("a page of weight %d has %d checks, want %d", page, u.fill(checks), want)
+		}
+	}
+}
+
+// cursorStore is a store whose cursors another replica has moved.
+type cursorStore struct {
+	versions map[string]storage.ActiveDefinition
+	err      error
+	checked  int // jobs
+}
+
+func (s *cursorStore) Versions(context.Context) (map[string]storage.ActiveDefinition, error) {
+	return s.versions, s.err
+}
+
+func (s *cursorStore) CheckMisfires(_ context.Context, checks []storage.MisfireCheck,
+	_ func(string, storage.Cursor) []storage.Misfired) (map[string]time.Time, error) {
+	s.checked += len(checks)
+	return map[string]time.Time{}, nil
+}
+
+// A replica that has not checked for a while learns what others have checked, and checks the rest.
+func TestMisfireChecksOfOthersAreNotRepeated(t *testing.T) {
+	const n = 60 // jobs with 20 scheduled times each: more than a page
+	begin := time.Now().Add(-50 * time.Second)
+	for name, test := range map[string]struct {
+		version int64
+		moved   int // cursors
+		err     error
+		want    int
+	}{
+		"all":             {1, n, nil, 0},
+		"some":            {1, n - 10, nil, 10},
+		"none":            {1, 0, nil, n},
+		"another version": {2, n, nil, n},
+		"no answer":       {1, n, storage.ErrUnavailable, n},
+	} {
+		store := &cursorStore{versions: map[string]storage.ActiveDefinition{}}
+		m := &misfireChecker{store: store, table: tableOf(), clock: &clusterClock{},
+			log: zerolog.Nop(), page: maxMisfirePage, held: map[string]bool{}}
+		for i := range n {
+			e := entryEvery(t, time.Second, jobs.MisfireSkip)
+			e.Name = fmt.Sprintf("job-%02d", i)
+			e.activeVersion.register(1)
+			e.activeVersion.decide(begin)
+			m.table.put(e)
+			now := storage.ActiveDefinition{Version: test.version, CheckedUntil: begin}
+			if i < test.moved {
+				now.CheckedUntil = time.Now().Add(time.Minute)
+			}
+			if test.err == nil {
+				store.versions[e.Name] = now
+			}
+		}
+		store.err = test.err
+		if m.check(t.Context()); store.checked != test.want {
+			t.Errorf("%s: got checks of %d jobs, want %d", name, store.checked, test.want)
 		}
 	}
 }
