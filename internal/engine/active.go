@@ -18,7 +18,8 @@ type active struct {
 	tracked map[uuid.UUID]bool // runs that a firing of this replica executes or waits for
 	begun   map[uuid.UUID]bool // tracked since watch was called; nil when no watch is open
 	running map[jobs.Token]activeRun
-	closed  error // if set, the cause that cancels every run that is added
+	closed  error         // if set, the cause that cancels every run that is added
+	busy    chan struct{} // holds a value when a run was added while there was none
 }
 
 // activeRun is the run of a claim, and the function that ends it.
@@ -29,7 +30,8 @@ type activeRun struct {
 }
 
 func newActive() *active {
-	return &active{tracked: map[uuid.UUID]bool{}, running: map[jobs.Token]activeRun{}}
+	return &active{tracked: map[uuid.UUID]bool{}, running: map[jobs.Token]activeRun{},
+		busy: make(chan struct{}, 1)}
 }
 
 // track marks a run as tracked until the returned function is called. A run is tracked from before
@@ -70,6 +72,9 @@ func (a *active) add(token jobs.Token, run uuid.UUID,
 	cancel context.CancelCauseFunc) (remove func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if len(a.running) == 0 {
+		signal(a.busy)
+	}
 	a.running[token] = activeRun{run: run, cancel: cancel}
 	if a.closed != nil {
 		cancel(a.closed)

@@ -94,21 +94,36 @@ func (o *controlState) run(ctx context.Context) {
 	defer listening.Wait()
 	listening.Go(func() { o.listen(ctx) })
 	interval := o.intervals.controlState
-	last := time.Now()
-	for next := last.Add(interval); ; {
+	begin := time.Now()
+	// The regular polls keep their times, whatever polls were requested in between.
+	regular := func(after time.Time) time.Time {
+		return begin.Add((after.Sub(begin)/interval + 1) * interval)
+	}
+	quiet := quietIntervals*interval - interval/2
+	for last, next := begin, regular(begin); ; {
 		timer := sleep.Timer(time.Until(next))
+		due := false
 		select {
 		case <-timer.C:
-			next = next.Add(interval * (1 + time.Since(next)/interval)) // without missed ones
-			if o.mayWait() && time.Since(last) < quietIntervals*interval {
-				continue
-			}
+			due = !o.mayWait() || time.Since(last) >= quiet
 		case <-o.polls:
+			due = true
+		case <-o.active.busy: // the next poll may be too late for the run
 		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
 			return
 		}
-		last = time.Now()
-		o.poll(ctx)
+		if due {
+			last = time.Now()
+			o.poll(ctx)
+		}
+		if o.mayWait() {
+			next = regular(last.Add(quiet))
+		} else {
+			next = regular(time.Now())
+		}
 	}
 }
 

@@ -644,20 +644,18 @@ func (s countedPolls) Listen(ctx context.Context, heard func()) error {
 // A replica polls seldom while it listens and has no runs.
 func TestIdleReplicaPollsSeldom(t *testing.T) {
 	for name, test := range map[string]struct {
-		deaf, busy  bool
-		least, most int64 // polls in a minute
+		deaf        bool
+		run, every  time.Duration // of the job
+		least, most int64         // polls in a minute
 	}{
-		"idle":              {false, false, 19, 21},
-		"with a run":        {false, true, 79, 81},
-		"without listening": {true, false, 79, 90},
+		"idle":              {false, 0, time.Hour, 19, 21},
+		"with quick runs":   {false, 0, time.Second, 18, 21},
+		"with a run":        {false, 10 * time.Minute, 2 * time.Second, 79, 81},
+		"without listening": {true, 0, time.Hour, 79, 90},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCluster(t)
-			table := []jobs.Job{job(t, "job", time.Hour)}
-			if test.busy {
-				table = []jobs.Job{once(t, "job", 2*time.Second)}
-			}
-			o := c.options("a", takes(10*time.Minute), table...)
+			o := c.options("a", takes(test.run), job(t, "job", test.every))
 			polls := &atomic.Int64{}
 			o.Store = countedPolls{c.store, polls, test.deaf}
 			stop := c.start(o)
@@ -671,4 +669,23 @@ func TestIdleReplicaPollsSeldom(t *testing.T) {
 			stop()
 		})
 	}
+}
+
+// A replica that begins a run polls soon, although it was idle.
+func TestReplicaThatBeginsARunPolls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		polls := &atomic.Int64{}
+		o := c.options("a", takes(time.Minute), once(t, "job", 31*time.Second))
+		o.Store = countedPolls{c.store, polls, false}
+		stop := c.start(o)
+		time.Sleep(31*time.Second - time.Millisecond)
+		before := polls.Load()
+		time.Sleep(751 * time.Millisecond)
+		synctest.Wait()
+		if n := polls.Load() - before; n != 1 {
+			t.Errorf("got %d polls within 750 ms of the begin of the run, want 1", n)
+		}
+		stop()
+	})
 }
