@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,14 +21,15 @@ type disconnecting struct {
 	swept, expired, again time.Time // the last sweep before, the expiry, and the sweep after
 }
 
-func (s *disconnecting) ExpireDisconnected(context.Context, uuid.UUID) ([]string, error) {
+func (s *disconnecting) ExpireDisconnected(context.Context, uuid.UUID) (
+	storage.Disconnected, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if since := time.Since(s.swept); s.expired.IsZero() && 0 < since && since < 2*time.Second {
 		s.expired = time.Now()
-		return []string{"dead"}, nil
+		return storage.Disconnected{Replicas: []string{"dead"}}, nil
 	}
-	return nil, nil
+	return storage.Disconnected{}, nil
 }
 
 func (s *disconnecting) Sweep(ctx context.Context) (storage.Swept, error) {
@@ -40,6 +42,39 @@ func (s *disconnecting) Sweep(ctx context.Context) (storage.Swept, error) {
 		s.again = time.Now()
 	}
 	return s.Store.Sweep(ctx)
+}
+
+// searching is a store that counts the searches for disconnected sessions.
+type searching struct {
+	storage.Store
+	others   bool // others search
+	searches atomic.Int64
+}
+
+func (s *searching) ExpireDisconnected(context.Context, uuid.UUID) (storage.Disconnected, error) {
+	s.searches.Add(1)
+	return storage.Disconnected{AfterHeartbeat: s.others}, nil
+}
+
+// A replica searches for disconnected sessions each second, or after each heartbeat if others
+// search.
+func TestReplicaSearchesSeldomIfOthersDo(t *testing.T) {
+	for others, want := range map[bool]int64{false: 60, true: 12} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t)
+			store := &searching{Store: c.store, others: others}
+			o := c.options("a", takes(time.Millisecond), once(t, "manual", 24*time.Hour))
+			o.Store, o.Heartbeat = store, 5*time.Second
+			stop := c.start(o)
+			time.Sleep(10*time.Second + 500*time.Millisecond)
+			before := store.searches.Load()
+			time.Sleep(time.Minute)
+			if n := store.searches.Load() - before; n != want {
+				t.Errorf("others search: %t: got %d searches in a minute, want %d", others, n, want)
+			}
+			stop()
+		})
+	}
 }
 
 // Nobody renews the session of a frozen replica. Another replica ends it within a second after it

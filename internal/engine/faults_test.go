@@ -44,9 +44,11 @@ func (f *faultyStore) Sweep(ctx context.Context) (storage.Swept, error) {
 	return f.Store.Sweep(ctx)
 }
 
-func (f *faultyStore) ExpireDisconnected(ctx context.Context, session uuid.UUID) ([]string, error) {
+func (f *faultyStore) ExpireDisconnected(ctx context.Context, session uuid.UUID) (
+	storage.Disconnected, error) {
 	if f.dead.Load() {
-		return nil, fmt.Errorf("search for disconnected sessions: %w", storage.ErrUnavailable)
+		return storage.Disconnected{},
+			fmt.Errorf("search for disconnected sessions: %w", storage.ErrUnavailable)
 	}
 	return f.Store.ExpireDisconnected(ctx, session)
 }

@@ -15,7 +15,7 @@ import (
 type sweeper struct {
 	store interface {
 		Sweep(ctx context.Context) (storage.Swept, error)
-		ExpireDisconnected(ctx context.Context, session uuid.UUID) ([]string, error)
+		ExpireDisconnected(ctx context.Context, session uuid.UUID) (storage.Disconnected, error)
 	}
 	locker  *locking.Locker // nil without memcached
 	tracing Tracing         // nil: no tracing
@@ -23,19 +23,19 @@ type sweeper struct {
 	log     zerolog.Logger
 }
 
-// expire expires the sessions of processes that are gone, and reports whether there were any. It
-// only saves time, because each session without heartbeats expires anyway.
-func (s *sweeper) expire(ctx context.Context, session uuid.UUID) bool {
+// expire expires the sessions of processes that are gone. It only saves time, because each session
+// without heartbeats expires anyway.
+func (s *sweeper) expire(ctx context.Context, session uuid.UUID) storage.Disconnected {
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
-	replicas, err := s.store.ExpireDisconnected(bounded, session)
+	gone, err := s.store.ExpireDisconnected(bounded, session)
 	if err != nil && ctx.Err() == nil {
 		s.log.Debug().Err(err).Msg("search for disconnected replicas failed")
 	}
-	for _, replica := range replicas {
+	for _, replica := range gone.Replicas {
 		s.log.Warn().Str("dead_replica", replica).Msg("replica disconnected, its session ends")
 	}
-	return len(replicas) > 0
+	return gone
 }
 
 // sweep ends expired sessions, and removes the advisory locks of their runs: the store has freed

@@ -8,6 +8,9 @@ const (
 	turnTakers = 3
 	// turnAtLeast is after how many intervals a replica has its turn at the latest.
 	turnAtLeast = 10
+	// turnShift is how much earlier than a multiple of its length an interval begins. Most jobs are
+	// due at whole seconds, and the upkeep should not be in their way.
+	turnShift = 500 * time.Millisecond
 )
 
 // turns share the upkeep of a cluster among its replicas, so that more replicas make no more polls.
@@ -28,14 +31,28 @@ func (t turns) longest(interval time.Duration) time.Duration {
 	return (turnAtLeast + 1) * interval
 }
 
-// has reports whether it is this replica's turn, for work that the cluster needs once in each
-// interval. last is when this replica did it last, by this machine's clock.
-func (t turns) has(interval time.Duration, last time.Time) bool {
-	now := time.Now()
-	members := t.ranking.at(now)
-	if members.len() <= turnTakers || now.Sub(last) >= turnAtLeast*interval {
-		return true
+// next returns the first time from earliest on, but not before now, at which it is this replica's
+// turn, for work that the cluster needs once in each interval. It may change when the members do.
+// last is when this replica did the work last. All times are of this machine's clock.
+func (t turns) next(now time.Time, interval time.Duration, last, earliest time.Time) time.Time {
+	if earliest.Before(now) {
+		earliest = now
 	}
-	slot := t.clock.at(now).Truncate(interval).UnixMicro()
-	return members.rank(mix(uint64(slot)+uint64(interval)), turnTakers) < turnTakers
+	members, overdue := t.ranking.at(now), last.Add(turnAtLeast*interval)
+	if members.len() <= turnTakers {
+		return earliest
+	}
+	at := earliest
+	for at.Before(overdue) {
+		since := t.clock.at(at).Add(turnShift)
+		slot := since.Truncate(interval)
+		if members.rank(mix(uint64(slot.UnixMicro())+uint64(interval)), turnTakers) < turnTakers {
+			return at
+		}
+		at = at.Add(slot.Add(interval).Sub(since))
+	}
+	if overdue.After(earliest) {
+		return overdue
+	}
+	return earliest
 }

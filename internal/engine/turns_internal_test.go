@@ -24,7 +24,8 @@ func TestReplicasTakeTurns(t *testing.T) {
 			ranked := 0
 			for i := range all {
 				since := time.Since(last[i])
-				if !all[i].has(time.Second, last[i]) {
+				now := time.Now()
+				if all[i].next(now, time.Second, last[i], now).After(now) {
 					if since >= turnAtLeast*time.Second {
 						t.Errorf("replica %d: got no turn for %s", i, since)
 					}
@@ -48,12 +49,46 @@ func TestReplicasTakeTurns(t *testing.T) {
 	})
 }
 
+// The next turn is the first time at which a replica has its turn, also if it slept until then: all
+// times before are in intervals of others, and less than ten intervals after the last turn.
+func TestNextTurnIsTheFirst(t *testing.T) {
+	const interval, replicas = 3 * time.Second, 12
+	start := time.Now()
+	sessions := liveSessions(replicas)
+	for _, s := range sessions {
+		r := &ranking{}
+		r.update(sessions, s.Session, start.Add(time.Hour))
+		all := turns{r, &clusterClock{}}
+		for last := start; last.Before(start.Add(time.Minute)); {
+			earliest := last.Add(interval / 4)
+			next := all.next(last, interval, last, earliest)
+			if next.Before(earliest) || next.Sub(last) > turnAtLeast*interval {
+				t.Fatalf("got the next turn %s after the last one", next.Sub(last))
+			}
+			if at := all.next(next, interval, last, next); !at.Equal(next) {
+				t.Fatalf("at its next turn, the replica has its turn only %s later", at.Sub(next))
+			}
+			for at := earliest; at.Before(next); at = at.Add(20 * time.Millisecond) {
+				if got := all.next(at, interval, last, at); !got.Equal(next) {
+					t.Fatalf("%s before the next turn: got it in %s", next.Sub(at), got.Sub(at))
+				}
+			}
+			last = next
+		}
+		now := start.Add(time.Hour / 2)
+		if next := all.next(now, interval, start, now.Add(-time.Minute)); !next.Equal(now) {
+			t.Fatalf("half an hour after the last turn: got the next one after %s", next.Sub(now))
+		}
+	}
+}
+
 // Few replicas, and a replica that does not know the others, always have their turn.
 func TestFewReplicasAlwaysHaveTheirTurn(t *testing.T) {
 	sessions := liveSessions(turnTakers)
 	for name, r := range map[string]*ranking{"unknown": {},
 		"few": rankingOf(sessions, sessions[0].Session)} {
-		if !(turns{r, &clusterClock{}}).has(time.Second, time.Now()) {
+		now := time.Now()
+		if at := (turns{r, &clusterClock{}}).next(now, time.Second, now, now); !at.Equal(now) {
 			t.Errorf("%s: got no turn, want one", name)
 		}
 	}

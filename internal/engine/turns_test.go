@@ -3,7 +3,9 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -145,6 +147,85 @@ func (c *rankedCluster) expect(job string, n int,
 		c.t.Errorf("got %d firings of %s, want %d or more", found, job, n)
 	}
 	return by, late
+}
+
+// timedUpkeep is a store that notes the times of adoptions, sweeps and searches for disconnected
+// sessions.
+type timedUpkeep struct {
+	storage.Store
+	mu                          sync.Mutex
+	adoptions, sweeps, searches []time.Time
+}
+
+func (s *timedUpkeep) Adopt(ctx context.Context, session uuid.UUID,
+	a storage.Adoption) ([]storage.Record, error) {
+	s.mu.Lock()
+	s.adoptions = append(s.adoptions, time.Now())
+	s.mu.Unlock()
+	return s.Store.Adopt(ctx, session, a)
+}
+
+func (s *timedUpkeep) Sweep(ctx context.Context) (storage.Swept, error) {
+	s.mu.Lock()
+	s.sweeps = append(s.sweeps, time.Now())
+	s.mu.Unlock()
+	return s.Store.Sweep(ctx)
+}
+
+func (s *timedUpkeep) ExpireDisconnected(context.Context, uuid.UUID) (storage.Disconnected,
+	error) {
+	s.mu.Lock()
+	s.searches = append(s.searches, time.Now())
+	s.mu.Unlock()
+	return storage.Disconnected{}, nil
+}
+
+// One of three replicas does the upkeep in each interval. One of twenty does it when it has its
+// turn, which is after ten intervals at the latest. It goes on searching for disconnected sessions.
+func TestUpkeepWaitsForItsTurn(t *testing.T) {
+	const seconds = 120
+	for _, test := range []struct {
+		replicas, least, most int           // adoptions
+		longest               time.Duration // between adoptions
+	}{
+		{3, seconds - 1, seconds + 1, time.Second},
+		{20, seconds / 10, seconds / 3, 10 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newRankedCluster(t, 0, 0, nil)
+			store := &timedUpkeep{Store: c.store}
+			o := c.options("a", takes(0), job(t, "job", time.Hour))
+			o.Store = store
+			c.add(o)
+			time.Sleep(time.Second)
+			for i := range test.replicas - 1 {
+				c.freeze(fmt.Sprint("frozen-", i))
+			}
+			time.Sleep(10 * time.Second) // two comparisons
+			from := time.Now()
+			time.Sleep(seconds * time.Second)
+			c.stop()
+			if n := len(store.searches); n < seconds {
+				t.Errorf("%d replicas: got %d searches, want one each second", test.replicas, n)
+			}
+			for what, times := range map[string][]time.Time{"adoption": store.adoptions,
+				"sweep": store.sweeps} {
+				interval := map[string]int{"adoption": 1, "sweep": 3}[what]
+				times = slices.DeleteFunc(times, func(at time.Time) bool { return at.Before(from) })
+				if n := len(times) * interval; n < test.least-interval || n > test.most+interval {
+					t.Errorf("%d replicas: got %d times a %s, want about %d to %d", test.replicas,
+						len(times), what, test.least/interval, test.most/interval)
+				}
+				for i, at := range times[1:] {
+					longest := time.Duration(interval)*test.longest + 20*time.Millisecond
+					if gap := at.Sub(times[i]); gap > longest {
+						t.Errorf("%d replicas: got no %s for %s, want one within %s", test.replicas,
+							what, gap, longest)
+					}
+				}
+			}
+		})
+	}
 }
 
 // While all replicas are alive and know how long the handler takes, only the first replica of a

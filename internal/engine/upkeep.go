@@ -2,23 +2,25 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/sleep"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // wakeInterval is the shortest time between rounds of the upkeep. It bounds what a stream of
-// triggers costs.
+// triggers costs. Tasks without turns that are due within it are done in the same round.
 const wakeInterval = 20 * time.Millisecond
 
 // upkeep does what any replica may do for the cluster. It sweeps expired sessions, adds runs of
 // dependents and backfills, adopts waiting runs, records misfires, and seals the audit log.
 //
-// Each interval it does what has its turn on this replica (see turns). If the process of a session
-// is gone, it sweeps at once. If a session is not renewed, it sweeps when this session has expired.
-// It adopts runs at once when an action was announced, which may be a trigger, and when the last
-// adoption left some. It adds runs of dependents and backfills at once when a run that concerns
-// them has ended on this replica.
+// It sleeps until one of its tasks is due on this replica: many replicas take turns (see turns). If
+// the process of a session is gone, it sweeps at once. If a session is not renewed, it sweeps when
+// this session has expired. It adopts runs at once when an action was announced, which may be a
+// trigger, and when the last adoption left some. It adds runs of dependents and backfills at once
+// when a run that concerns them has ended on this replica.
 type upkeep struct {
 	keeper     *keeper
 	turns      turns
@@ -32,59 +34,88 @@ type upkeep struct {
 	backfills  *backfiller
 	adopter    *adopter
 	sealer     *sealer
+
+	// The following times belong to run's goroutine.
+	polled, checked, compared, sealed, swept time.Time // the last time of each task
+	search, sweep                            time.Time // the earliest time of the next one
 }
 
 // run does the upkeep until ctx ends. Failures are logged and retried, and do not stop the other
 // tasks.
 func (u *upkeep) run(ctx context.Context) {
-	var sweep, swept, checked, compared, sealed, all, polled time.Time
 	for woken := true; ; {
 		more := false
 		round := time.Now()
-		regular := round.Sub(all) >= u.intervals.adopt
 		if session, err := u.keeper.Wait(ctx); err == nil {
-			now := time.Now()
-			poll := regular && u.turns.has(u.intervals.adopt, polled)
-			if regular {
-				all = now
-			}
-			if poll {
-				polled = now
-			}
-			sweeps := regular && u.sweeper.expire(ctx, session.ID) ||
-				!now.Before(sweep) && u.turns.has(u.intervals.sweep, swept)
-			if sweeps {
-				swept = now
-				sweep = now.Add(u.sweepInterval(u.sweeper.sweep(ctx)))
-			}
-			if now.Sub(checked) >= u.intervals.misfires &&
-				u.turns.has(u.intervals.misfires, checked) {
-				checked = now
-				u.misfires.check(ctx)
-			}
-			if now.Sub(compared) >= u.intervals.lists {
-				compared = now
-				u.drift.compare(ctx)
-			}
-			if now.Sub(sealed) >= u.intervals.seal {
-				sealed = now
-				u.sealer.seal(ctx)
-			}
-			if u.wakes.dependents.Swap(false) || poll {
-				u.dependents.add(ctx)
-			}
-			if u.wakes.backfills.Swap(false) || poll {
-				u.backfills.advance(ctx)
-			}
-			if woken || poll || sweeps {
-				more = u.adopter.adopt(ctx, session)
-			}
+			more = u.round(ctx, session, woken)
 		}
-		woken = more || u.wait(ctx, all)
+		woken = more || u.wait(ctx)
 		if sleep.For(ctx, time.Until(round.Add(wakeInterval))) != nil {
 			return
 		}
 	}
+}
+
+// round does the tasks that are due. woken: there may be runs to adopt. It reports whether the
+// adoption left some.
+func (u *upkeep) round(ctx context.Context, session *liveSession, woken bool) (more bool) {
+	now := time.Now()
+	soon := now.Add(wakeInterval)
+	poll := !now.Before(u.nextPoll(now))
+	if poll {
+		u.polled = now
+	}
+	sweeps := !now.Before(u.nextSweep(now))
+	if !soon.Before(u.search) {
+		gone := u.sweeper.expire(ctx, session.ID)
+		u.search = now.Add(u.searchInterval(gone))
+		sweeps = sweeps || len(gone.Replicas) > 0
+	}
+	if sweeps {
+		u.swept = now
+		u.sweep = now.Add(u.sweepInterval(u.sweeper.sweep(ctx)))
+	}
+	if !now.Before(u.nextCheck(now)) {
+		u.checked = now
+		u.misfires.check(ctx)
+	}
+	if !soon.Before(u.compared.Add(u.intervals.lists)) {
+		u.compared = now
+		u.drift.compare(ctx)
+	}
+	if !soon.Before(u.sealed.Add(u.intervals.seal)) {
+		u.sealed = now
+		u.sealer.seal(ctx)
+	}
+	if u.wakes.dependents.Swap(false) || poll {
+		u.dependents.add(ctx)
+	}
+	if u.wakes.backfills.Swap(false) || poll {
+		u.backfills.advance(ctx)
+	}
+	return (woken || poll || sweeps) && u.adopter.adopt(ctx, session)
+}
+
+// nextPoll returns when this replica next looks for dependents, backfills and waiting runs.
+func (u *upkeep) nextPoll(now time.Time) time.Time {
+	return u.turns.next(now, u.intervals.adopt, u.polled, u.polled.Add(u.intervals.adopt))
+}
+
+func (u *upkeep) nextSweep(now time.Time) time.Time {
+	return u.turns.next(now, u.intervals.sweep, u.swept, u.sweep)
+}
+
+// nextCheck returns when this replica next checks for misfires.
+func (u *upkeep) nextCheck(now time.Time) time.Time {
+	return u.turns.next(now, u.intervals.misfires, u.checked, u.checked.Add(u.intervals.misfires))
+}
+
+// searchInterval returns the time until the next search for disconnected sessions.
+func (u *upkeep) searchInterval(last storage.Disconnected) time.Duration {
+	if last.AfterHeartbeat {
+		return max(u.heartbeat, u.intervals.adopt)
+	}
+	return u.intervals.adopt
 }
 
 // sweepInterval returns the time until the next sweep. expiry is the time until the next session
@@ -97,10 +128,14 @@ func (u *upkeep) sweepInterval(expiry time.Duration) time.Duration {
 	return interval
 }
 
-// wait waits for the next interval, or until something wakes the upkeep. It reports whether
-// something did.
-func (u *upkeep) wait(ctx context.Context, all time.Time) (woken bool) {
-	timer := sleep.Timer(time.Until(all.Add(u.intervals.adopt)))
+// wait waits until a task is due, or until something wakes the upkeep. It reports whether something
+// did.
+func (u *upkeep) wait(ctx context.Context) (woken bool) {
+	now := time.Now()
+	next := slices.MinFunc([]time.Time{u.search, u.nextPoll(now), u.nextSweep(now),
+		u.nextCheck(now), u.compared.Add(u.intervals.lists), u.sealed.Add(u.intervals.seal)},
+		time.Time.Compare)
+	timer := sleep.Timer(next.Sub(now))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

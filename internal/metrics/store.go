@@ -78,7 +78,7 @@ func (s *store) Sweep(ctx context.Context) (swept storage.Swept, err error) {
 }
 
 func (s *store) ExpireDisconnected(ctx context.Context, session uuid.UUID) (
-	_ []string, err error) {
+	_ storage.Disconnected, err error) {
 	defer s.timed("expire_disconnected", time.Now(), &err)
 	return s.inner.ExpireDisconnected(ctx, session)
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 const (
@@ -55,15 +57,16 @@ type search struct {
 
 // ExpireDisconnected implements storage.Upkeep. It uses the heartbeat connection of the session:
 // see the section "Disconnected sessions" of the package documentation.
-func (s *Store) ExpireDisconnected(ctx context.Context, session uuid.UUID) ([]string, error) {
+func (s *Store) ExpireDisconnected(ctx context.Context, session uuid.UUID) (
+	storage.Disconnected, error) {
 	own := s.heartbeats.takeOpen(session)
 	if own == nil {
-		return nil, nil
+		return storage.Disconnected{}, nil
 	}
 	defer s.heartbeats.give(session, own)
 	if !own.searches {
 		own.search = search{}
-		return nil, nil
+		return storage.Disconnected{AfterHeartbeat: true}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
 	defer cancel()
@@ -78,7 +81,7 @@ func (s *Store) ExpireDisconnected(ctx context.Context, session uuid.UUID) ([]st
 		}
 		return err
 	})
-	return expired, wrap("search for disconnected sessions", err)
+	return storage.Disconnected{Replicas: expired}, wrap("search for disconnected sessions", err)
 }
 
 // findDisconnected searches, and returns the sessions that were suspects for long enough before.

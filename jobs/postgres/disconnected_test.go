@@ -35,8 +35,9 @@ func (s *harness) search(store *Store, session uuid.UUID, want ...[]string) {
 	s.t.Helper()
 	for i, want := range want {
 		got, err := store.ExpireDisconnected(s.t.Context(), session)
-		if err != nil || !slices.Equal(got, want) {
-			s.t.Errorf("search %d: expired sessions of %q, %v, want %q", i+1, got, err, want)
+		if err != nil || !slices.Equal(got.Replicas, want) {
+			s.t.Errorf("search %d: expired sessions of %q, %v, want %q", i+1, got.Replicas, err,
+				want)
 		}
 	}
 }
@@ -193,7 +194,7 @@ func TestHeartbeatWithinASearchSavesTheSession(t *testing.T) {
 	searched := make(chan error, 1)
 	go func() {
 		expired, err := s.b.ExpireDisconnected(t.Context(), other)
-		if len(expired) != 0 {
+		if len(expired.Replicas) != 0 {
 			err = errors.Join(err, errors.New("it has expired a session that was renewed"))
 		}
 		searched <- err
@@ -278,10 +279,19 @@ func TestOldestReplicasSearch(t *testing.T) {
 	dead := s.beating(s.a, "dead")
 	s.a.Close()
 	s.awaitNoBackend(dead)
+	waits := func(want bool) {
+		t.Helper()
+		got, err := s.b.ExpireDisconnected(t.Context(), sessions[3])
+		if err != nil || got.AfterHeartbeat != want || len(got.Replicas) > 0 {
+			t.Errorf("got %+v, %v, want AfterHeartbeat to be %t", got, err, want)
+		}
+	}
 	s.search(s.b, sessions[3], nil, nil, nil)
 	s.expire(sessions[0])
+	waits(true)
 	s.beat(s.b, sessions[3])
-	s.search(s.b, sessions[3], nil, []string{"dead"})
+	waits(false)
+	s.search(s.b, sessions[3], []string{"dead"})
 }
 
 // While another call uses the connection of a session, a heartbeat uses one that does not show
@@ -399,7 +409,8 @@ INSERT INTO holdfast.sessions (id, replica, version, ttl, started_at, renewed_at
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if expired, err := s.ExpireDisconnected(b.Context(), id); err != nil || len(expired) != 0 {
+		if expired, err := s.ExpireDisconnected(b.Context(), id); err != nil ||
+			len(expired.Replicas) != 0 {
 			b.Fatal(expired, err)
 		}
 	}

@@ -210,6 +210,6 @@ func (s *Store) forgetOld(ctx context.Context, tx *sql.Tx, now time.Time) error 
 
 // ExpireDisconnected implements storage.Upkeep. It finds none, because only one process has
 // sessions in the file.
-func (s *Store) ExpireDisconnected(context.Context, uuid.UUID) ([]string, error) {
-	return nil, nil
+func (s *Store) ExpireDisconnected(context.Context, uuid.UUID) (storage.Disconnected, error) {
+	return storage.Disconnected{AfterHeartbeat: true}, nil
 }

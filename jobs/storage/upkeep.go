@@ -23,11 +23,10 @@ type Upkeep interface {
 	//     longer than MaxAbsence. They become Skipped if they never started, and otherwise
 	//     Cancelled.
 	Sweep(ctx context.Context) (Swept, error)
-	// ExpireDisconnected expires sessions whose processes have lost their connection to the store,
-	// and returns the names of their replicas. It expires a session if two calls, about a second
-	// apart, find it disconnected. The next Sweep ends these sessions. The argument is the caller's
-	// session. A store may leave out any session.
-	ExpireDisconnected(ctx context.Context, session uuid.UUID) ([]string, error)
+	// ExpireDisconnected expires sessions whose processes have lost their connection to the store.
+	// It expires a session if two calls, about a second apart, find it disconnected. The next Sweep
+	// ends these sessions. The argument is the caller's session. A store may leave out any session.
+	ExpireDisconnected(ctx context.Context, session uuid.UUID) (Disconnected, error)
 	// Adopt assigns waiting runs that belong to no live session to the given session, and returns
 	// them. It also returns waiting runs that the session already has and a.Known does not name. It
 	// leaves out runs whose start would return StartPaused. A draining session gets none.
@@ -72,6 +71,14 @@ type Swept struct {
 	Ended int
 	// time until the next live session expires; 0: none is live
 	NextExpiry time.Duration
+}
+
+// Disconnected is the result of a search for sessions whose processes have lost their connection.
+type Disconnected struct {
+	Replicas []string // whose sessions were expired
+	// AfterHeartbeat: other sessions search. Another call has no effect before the next heartbeat
+	// of this session.
+	AfterHeartbeat bool
 }
 
 // LostRun is a lost run, with the requests that its claim held.

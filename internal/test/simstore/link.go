@@ -188,8 +188,11 @@ func (l *Link) Sweep(ctx context.Context) (storage.Swept, error) {
 }
 
 // ExpireDisconnected implements storage.Upkeep.
-func (l *Link) ExpireDisconnected(ctx context.Context, session uuid.UUID) ([]string, error) {
-	return ask(ctx, l, func() ([]string, error) { return l.Store.ExpireDisconnected(ctx, session) })
+func (l *Link) ExpireDisconnected(ctx context.Context, session uuid.UUID) (
+	storage.Disconnected, error) {
+	return ask(ctx, l, func() (storage.Disconnected, error) {
+		return l.Store.ExpireDisconnected(ctx, session)
+	})
 }
 
 // Adopt implements storage.Upkeep.

@@ -276,6 +276,6 @@ func (s *Store) Decisions() []Decision {
 }
 
 // ExpireDisconnected returns nothing: simulated replicas have no connections.
-func (s *Store) ExpireDisconnected(context.Context, uuid.UUID) ([]string, error) {
-	return nil, nil
+func (s *Store) ExpireDisconnected(context.Context, uuid.UUID) (storage.Disconnected, error) {
+	return storage.Disconnected{AfterHeartbeat: true}, nil
 }
