@@ -68,9 +68,13 @@ func (m *misfireChecker) readCursors(ctx context.Context, checks []weighedCheck)
 	}
 	for _, c := range checks {
 		now, known := versions[c.Job]
-		if known && now.Version == c.Version && now.CheckedUntil.After(c.decided) {
-			c.entry.activeVersion.decide(now.CheckedUntil)
-			moved = true
+		if !known || now.Version != c.Version || !now.CheckedUntil.After(c.decided) {
+			continue
+		}
+		c.entry.activeVersion.decide(now.CheckedUntil)
+		moved = true
+		if !now.CheckedUntil.Before(c.ScheduledAt) {
+			delete(m.held, c.Job)
 		}
 	}
 	return moved

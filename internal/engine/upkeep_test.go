@@ -137,8 +137,12 @@ func TestMisfireChecksOfOthersAreNotRepeated(t *testing.T) {
 			}
 		}
 		store.err = test.err
+		m.held["job-00"] = true
 		if m.check(t.Context()); store.checked != test.want {
 			t.Errorf("%s: got checks of %d jobs, want %d", name, store.checked, test.want)
+		}
+		if m.held["job-00"] {
+			t.Errorf("%s: a pause still holds the scheduled times of a job back", name)
 		}
 	}
 }
