@@ -19,7 +19,8 @@ type active struct {
 	begun   map[uuid.UUID]bool // tracked since watch was called; nil when no watch is open
 	running map[jobs.Token]activeRun
 	closed  error         // if set, the cause that cancels every run that is added
-	busy    chan struct{} // holds a value when a run was added while there was none
+	awaited bool          // the next run that is added gives busy a value
+	busy    chan struct{} // holds a value when a run was added after awaitBusy
 }
 
 // activeRun is the run of a claim, and the function that ends it.
@@ -72,7 +73,8 @@ func (a *active) add(token jobs.Token, run uuid.UUID,
 	cancel context.CancelCauseFunc) (remove func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.running) == 0 {
+	if a.awaited {
+		a.awaited = false
 		signal(a.busy)
 	}
 	a.running[token] = activeRun{run: run, cancel: cancel}
@@ -84,6 +86,14 @@ func (a *active) add(token jobs.Token, run uuid.UUID,
 		defer a.mu.Unlock()
 		delete(a.running, token)
 	}
+}
+
+// awaitBusy reports whether there is no run. Then the next run that is added gives busy a value.
+func (a *active) awaitBusy() (idle bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.awaited = len(a.running) == 0
+	return a.awaited
 }
 
 // writes sets the output of the run with the claim.

@@ -102,27 +102,26 @@ func (o *controlState) run(ctx context.Context) {
 	quiet := quietIntervals*interval - interval/2
 	for last, next := begin, regular(begin); ; {
 		timer := sleep.Timer(time.Until(next))
-		due := false
+		requested, busy := false, false
 		select {
 		case <-timer.C:
-			due = !o.mayWait() || time.Since(last) >= quiet
 		case <-o.polls:
-			due = true
+			requested = true
 		case <-o.active.busy: // the next poll may be too late for the run
+			busy = true
 		case <-ctx.Done():
 		}
 		timer.Stop()
 		if ctx.Err() != nil {
 			return
 		}
-		if due {
+		due := !time.Now().Before(next) && (!o.mayWait() || time.Since(last) >= quiet)
+		if requested || due {
 			last = time.Now()
 			o.poll(ctx)
 		}
-		if o.mayWait() {
+		if next = regular(time.Now()); !busy && o.active.awaitBusy() && o.mayWait() {
 			next = regular(last.Add(quiet))
-		} else {
-			next = regular(time.Now())
 		}
 	}
 }
