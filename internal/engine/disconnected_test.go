@@ -56,8 +56,8 @@ func (s *searching) ExpireDisconnected(context.Context, uuid.UUID) (storage.Disc
 	return storage.Disconnected{AfterHeartbeat: s.others}, nil
 }
 
-// A replica searches for disconnected sessions each second, or after each heartbeat if others
-// search.
+// A replica searches for disconnected sessions each second, or as often as it sends heartbeats if
+// others search.
 func TestReplicaSearchesSeldomIfOthersDo(t *testing.T) {
 	for others, want := range map[bool]int64{false: 60, true: 12} {
 		synctest.Test(t, func(t *testing.T) {
@@ -101,6 +101,60 @@ func TestFrozenReplicaIsSweptWhenItsSessionExpires(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A sweep ends the expired sessions first, and then finds out when the next one expires. A session
+// that expires in between is ended soon nevertheless.
+func TestSessionThatExpiresDuringASweepIsSwept(t *testing.T) {
+	for _, latency := range []time.Duration{time.Millisecond, 10 * time.Millisecond,
+		100 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t)
+			const ttl = 15 * time.Second
+			store := &slowSweeps{observed: observed{Store: c.store, replica: "frozen"},
+				latency: latency, ttl: ttl}
+			o := c.options("a", takes(time.Millisecond), once(t, "manual", 24*time.Hour))
+			o.Store = store
+			stop := c.start(o)
+			time.Sleep(time.Second)
+			expires := time.Now().Add(ttl)
+			store.expire(expires)
+			if err := c.store.Open(t.Context(), storage.Session{ID: uuid.New(),
+				Replica: "frozen", Version: "v1", TTL: ttl}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * ttl)
+			stop()
+			if took := store.ended().Sub(expires); took < 0 || took > 2*latency {
+				t.Errorf("latency of %s: ended %s after its expiry", latency, took)
+			}
+		})
+	}
+}
+
+// slowSweeps is a store whose sweeps take time before and after they end the expired sessions.
+type slowSweeps struct {
+	observed
+	latency, ttl time.Duration
+	expires      time.Time // of a session
+}
+
+func (s *slowSweeps) expire(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expires = at
+}
+
+func (s *slowSweeps) Sweep(ctx context.Context) (storage.Swept, error) {
+	time.Sleep(s.latency / 2)
+	swept, err := s.observed.Sweep(ctx)
+	time.Sleep(s.latency / 2)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if swept.NextExpiry = time.Until(s.expires); swept.NextExpiry <= 0 {
+		swept.NextExpiry = s.ttl
+	}
+	return swept, err
 }
 
 // observed is a store that notes when a sweep ends the session of a replica.

@@ -73,7 +73,9 @@ func (u *upkeep) round(ctx context.Context, session *liveSession, woken bool) (m
 	}
 	if sweeps {
 		u.swept = now
-		u.sweep = now.Add(u.sweepInterval(u.sweeper.sweep(ctx)))
+		expiry := u.sweeper.sweep(ctx)
+		// from the answer on, so that the next sweep finds the session expired
+		u.sweep = time.Now().Add(u.sweepInterval(expiry))
 	}
 	if !now.Before(u.nextCheck(now)) {
 		u.checked = now

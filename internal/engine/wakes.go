@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// wakes tell the upkeep that there may be something to do before its next interval. They save time
-// only: every interval it looks anyway. They may be used concurrently.
+// wakes tell the upkeep that there may be something to do before its next turn. They save time
+// only: the replicas look in every interval anyway. They may be used concurrently.
 type wakes struct {
 	signal                chan struct{} // holds a value when there may be something
 	dependents, backfills atomic.Bool   // runs of them may be added

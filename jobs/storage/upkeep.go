@@ -76,8 +76,8 @@ type Swept struct {
 // Disconnected is the result of a search for sessions whose processes have lost their connection.
 type Disconnected struct {
 	Replicas []string // whose sessions were expired
-	// AfterHeartbeat: other sessions search. Another call has no effect before the next heartbeat
-	// of this session.
+	// AfterHeartbeat: another call has no effect before the next heartbeat of this session. Other
+	// sessions search, or there is nothing to find.
 	AfterHeartbeat bool
 }
 
