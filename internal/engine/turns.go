@@ -15,8 +15,8 @@ const (
 
 // turns share the upkeep of a cluster among its replicas, so that more replicas make no more polls.
 // In each interval of cluster time, turnTakers of the live replicas with the same cron table have
-// their turn, by rendezvous hash. With so few replicas, or if the others are not known, a replica
-// always has its turn.
+// their turn one after the other, by rendezvous hash. With so few replicas, or if the others are
+// not known, a replica always has its turn.
 type turns struct {
 	ranking *ranking
 	clock   *clusterClock
@@ -42,17 +42,20 @@ func (t turns) next(now time.Time, interval time.Duration, last, earliest time.T
 	if members.len() <= turnTakers {
 		return earliest
 	}
-	at := earliest
-	for at.Before(overdue) {
-		since := t.clock.at(at).Add(turnShift)
+	next := earliest
+	for next.Before(overdue) {
+		since := t.clock.at(next).Add(turnShift)
 		slot := since.Truncate(interval)
-		if members.rank(mix(uint64(slot.UnixMicro())+uint64(interval)), turnTakers) < turnTakers {
-			return at
+		rank := members.rank(mix(uint64(slot.UnixMicro())+uint64(interval)), turnTakers)
+		if rank < turnTakers {
+			begin := slot.Add(time.Duration(rank) * interval / turnTakers)
+			next = next.Add(max(0, begin.Sub(since)))
+			break
 		}
-		at = at.Add(slot.Add(interval).Sub(since))
+		next = next.Add(slot.Add(interval).Sub(since))
 	}
-	if overdue.After(earliest) {
+	if next.After(overdue) && overdue.After(earliest) {
 		return overdue
 	}
-	return earliest
+	return next
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,6 +48,27 @@ func TestReplicasTakeTurns(t *testing.T) {
 				turnTakers*intervals)
 		}
 	})
+}
+
+// The turns of an interval are a third of it apart. An interval begins half a second before a
+// multiple of its length.
+func TestTurnsOfAnIntervalAreApart(t *testing.T) {
+	const interval = 3 * time.Second
+	begin := time.Now().Add(time.Minute).Truncate(interval).Add(interval - 500*time.Millisecond)
+	sessions := liveSessions(12)
+	turned := map[time.Duration]int{}
+	for _, s := range sessions {
+		r := &ranking{}
+		r.update(sessions, s.Session, begin.Add(time.Hour))
+		next := turns{r, &clusterClock{}}.next(begin, interval, begin, begin)
+		if after := next.Sub(begin); after < interval {
+			turned[after]++
+		}
+	}
+	want := map[time.Duration]int{0: 1, time.Second: 1, 2 * time.Second: 1}
+	if !maps.Equal(turned, want) {
+		t.Errorf("got turns after %v, want %v", turned, want)
+	}
 }
 
 // The next turn is the first time at which a replica has its turn, also if it slept until then: all
