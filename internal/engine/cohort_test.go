@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/test/soak"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -113,7 +114,8 @@ func slow(entries ...*entry) {
 
 // A replica does the same with the firings of a cohort as with firings that it handles one by one.
 func TestCohortIsHandledAsItsFirings(t *testing.T) {
-	const n, replicas, steps = 40, 20, 15
+	const n, steps = 40, 15
+	replicas := soak.Pick(8, 20)
 	for name, test := range map[string]struct {
 		change func(c *cohortTest) // nil: nothing
 		pace   time.Duration       // between ticks; 0 is a second
