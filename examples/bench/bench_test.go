@@ -18,7 +18,30 @@ func TestMain(m *testing.M) {
 		replica()
 		return
 	}
+	if startedAsBare(os.Args) {
+		if err := bare(os.Args[2], os.Args[3]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	os.Exit(m.Run())
+}
+
+func TestBareProcesses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs PostgreSQL and memcached: run without -short")
+	}
+	var out strings.Builder
+	args := []string{"-bare", "-replicas", "2", "-seconds", "1", "-warm-up", "0s"}
+	if err := run(t.Context(), args, &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"2 processes that", "processor time of the processes "} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("got %q, want %q in it", out.String(), want)
+		}
+	}
 }
 
 func TestEachFiringRunsOnce(t *testing.T) {

@@ -18,6 +18,13 @@ func main() {
 		replica()
 		return
 	}
+	if startedAsBare(os.Args) {
+		if err := bare(os.Args[2], os.Args[3]); err != nil {
+			fmt.Fprintln(os.Stderr, "bench: bare process:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	switch err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); {
@@ -34,6 +41,9 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) error {
 	o, err := parseOptions(args, errOut)
 	if err != nil {
 		return err
+	}
+	if o.bare {
+		return measureBare(ctx, o, out)
 	}
 	results, err := measureAll(ctx, o, out)
 	if err != nil {

@@ -31,6 +31,7 @@ type options struct {
 	statements bool
 	postgres   []string // further settings of PostgreSQL
 	river      string   // the program river, which is measured too; "" for none
+	bare       bool     // measure bare processes and no load
 }
 
 // loads is the flag -jobs: numbers separated by commas.
@@ -92,6 +93,8 @@ func parseOptions(args []string, errOut io.Writer) (options, error) {
 		"print PostgreSQL's most expensive statements")
 	flags.StringVar(&o.river, "river", "",
 		"also measure the `program` examples/bench/river at each load; needs -no-op")
+	flags.BoolVar(&o.bare, "bare", false,
+		"measure only what -replicas processes take that do the least of a replica")
 	if err := flags.Parse(args); err != nil {
 		return options{}, err
 	}
