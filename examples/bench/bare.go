@@ -35,7 +35,7 @@ func bare(url, memcached string) error {
 	defer stop()
 	listener, err := pgx.Connect(ctx, url)
 	if err != nil {
-		return fmt.Errorf("connect: %w", err)
+		return fmt.Errorf("connect to listen: %w", err)
 	}
 	if _, err := listener.Exec(ctx, "LISTEN bare"); err != nil {
 		return fmt.Errorf("listen: %w", err)

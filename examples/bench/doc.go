@@ -37,10 +37,11 @@
 // locks on tables. Its nodes are processes of the program in the folder river,
 // which is a module of its own (make bench-river).
 //
-// -bare measures no load. It starts as many processes as -replicas says. Each of them only renews a
-// row every 5 s, reads a key of memcached each second, and listens for notifications. What they use
-// is the least that replicas without firings can use. Processor time is counted in units of 10 ms
-// for each process, so that of PostgreSQL shows only after minutes.
+// -bare measures no load. It starts as many processes as -replicas says. Each of them only renews
+// a row every 5 s, reads a key of memcached each second, and listens for notifications. What they
+// use is the least that replicas without firings can use. The system counts processor time in
+// units of 10 ms for each process. So the figure of PostgreSQL is 0 if -seconds is short: a
+// backend of such a process uses about 10 ms in two minutes.
 //
 // -profile and -statements say where the time goes: the first writes a
 // processor profile of each replica, the second prints PostgreSQL's most

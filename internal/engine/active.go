@@ -19,7 +19,7 @@ type active struct {
 	begun   map[uuid.UUID]bool // tracked since watch was called; nil when no watch is open
 	running map[jobs.Token]activeRun
 	closed  error         // if set, the cause that cancels every run that is added
-	awaited bool          // the next run that is added gives busy a value
+	awaited bool          // add signals busy
 	busy    chan struct{} // holds a value when a run was added after awaitBusy
 }
 
@@ -88,7 +88,7 @@ func (a *active) add(token jobs.Token, run uuid.UUID,
 	}
 }
 
-// awaitBusy reports whether there is no run. Then the next run that is added gives busy a value.
+// awaitBusy reports whether there is no run. If so, busy is signaled when the next run is added.
 func (a *active) awaitBusy() (idle bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -107,7 +107,7 @@ func (o *controlState) run(ctx context.Context) {
 		case <-timer.C:
 		case <-o.polls:
 			requested = true
-		case <-o.active.busy: // the next poll may be too late for the run
+		case <-o.active.busy: // the planned poll may be too late for the run that has begun
 			busy = true
 		case <-ctx.Done():
 		}
