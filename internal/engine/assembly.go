@@ -102,7 +102,8 @@ func (s *Scheduler) newExecutor() *executor {
 	s.heldLocks = newHeldLocks(o.Locker, handover, s.intervals, s.log)
 	starts := newBatcher(bySession(o.Store.Start), s.paces.starts)
 	locks := advisoryLocks{replica: o.Replica, locker: o.Locker, clockLimit: s.clockLimit,
-		skipUnavailable: o.SkipWithoutLocks, databases: o.Databases, held: s.heldLocks}
+		skipUnavailable: o.SkipWithoutLocks, databases: o.Databases, held: s.heldLocks,
+		lookout: s.lookout}
 	return &executor{
 		clock: s.clock, table: s.table, tracing: o.Tracing, events: s.events, locks: locks,
 		starts: starter{calls: starts, ttl: o.SessionTTL,

@@ -13,6 +13,10 @@ const (
 	// burstMin is how many firings a burst must have for a mark. The replicas look at fewer firings
 	// one by one.
 	burstMin = 8
+	// markAfter is how long after the start of a burst a replica leaves the mark at the earliest, if
+	// it knows that all firings are begun. By then, the others have added their firings, and the
+	// third replica of a firing has looked at it. It is less than sharedAfter.
+	markAfter = 200 * time.Millisecond
 	// markAgain is the time between two looks of a replica at the mark of a burst.
 	markAgain = 250 * time.Millisecond
 	// markPatience is how long a replica waits at most for the mark.
@@ -26,10 +30,14 @@ const (
 // that has at least the rank sharedRank for a firing does not look at the firing alone, but at the
 // burst.
 //
-// Replicas also have ranks for the burst itself. The first ones look at the gates of all its
-// firings. When all firings are begun, they leave a mark. All other replicas then read only the
-// mark. Its name contains a digest of the firings, so a replica with other firings does not find
-// it. If a replica finds no mark for some time, it looks at all gates itself.
+// A replica that tries firings of the burst, or is the second or third to do so, learns of each one
+// whether it is begun. If it knows this of all firings, it leaves a mark, and all other replicas
+// read only the mark. Its name contains a digest of the firings, so a replica with other firings
+// does not find it.
+//
+// Replicas also have ranks for the burst itself. If the first one finds no mark, it looks at the
+// gates of all firings. When all are begun, it leaves the mark. If another replica finds no mark
+// for some time, it looks at all gates itself.
 type burst struct {
 	burstKey
 	rank    int       // of this replica for the burst
@@ -37,10 +45,22 @@ type burst struct {
 	last    time.Time // when this replica stops waiting for the mark
 	cohorts []planned // the firings of cohorts that this replica has left to others as a whole
 	firings []planned // all other firings
-	number  int       // of all firings
-	digest  uint64    // of all firings
+	sum     firingSum // of all firings
+	begun   firingSum // of those that this replica knew to be begun before it looked at the burst
 	missing []planned // those that were not begun at the last look
 	looked  bool      // this replica has looked at the gates
+}
+
+// firingSum describes a set of firings. It does not depend on the order in which they are added.
+type firingSum struct {
+	number int
+	digest uint64
+}
+
+// add adds n firings of a scheduled time. digest is the sum of the digests of their jobs.
+func (s *firingSum) add(scheduledAt time.Time, n int, digest uint64) {
+	s.number += n
+	s.digest += digest * (mix(uint64(scheduledAt.UnixMicro())) | 1)
 }
 
 // burstKey identifies a burst to which firings are added.
@@ -62,16 +82,31 @@ func mayShare(longest time.Duration) time.Duration {
 }
 
 // share adds a firing to its burst, and reports whether it belongs to one.
-func (l *lookout) share(p planned, longest time.Duration, members *members) bool {
+func (l *lookout) share(p *planned, longest time.Duration, members *members) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	m := l.burstAt(p.at(), longest, members)
-	if m == nil {
+	p.burst = l.burstAt(p.at(), longest, members)
+	if p.burst == nil {
 		return false
 	}
-	m.firings = append(m.firings, p)
-	m.count(p.scheduledAt, 1, p.entry.digest())
+	p.burst.firings = append(p.burst.firings, *p)
+	p.burst.sum.add(p.scheduledAt, 1, p.entry.digest())
 	return true
+}
+
+// noteBegun notes that a firing of a burst is known to be begun. When all its firings are, this
+// replica leaves the mark, after markAfter at the earliest.
+func (l *lookout) noteBegun(m *burst, scheduledAt time.Time, e *entry) {
+	if m == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m.begun.add(scheduledAt, 1, e.digest())
+	if early := time.UnixMicro(m.start).Add(markAfter); m.allBegun() && m.due.After(early) {
+		m.due = early
+		signal(l.wake)
+	}
 }
 
 // shareCohort adds all firings of a cohort to their burst, and reports whether they belong to one.
@@ -86,15 +121,8 @@ func (l *lookout) shareCohort(p planned, longest time.Duration, members *members
 	n, digest := len(p.cohort.entries), p.cohort.summary.digest
 	p.cohort = &cohort{entries: p.cohort.entries} // without those that join it later
 	m.cohorts = append(m.cohorts, p)
-	m.count(p.scheduledAt, n, digest)
+	m.sum.add(p.scheduledAt, n, digest)
 	return true
-}
-
-// count adds n firings of a scheduled time to the digest of the burst. digest is the sum of the
-// digests of their jobs. So it does not matter whether the firings are added one by one.
-func (m *burst) count(scheduledAt time.Time, n int, digest uint64) {
-	m.number += n
-	m.digest += digest * (mix(uint64(scheduledAt.UnixMicro())) | 1)
 }
 
 // digest returns a hash of the job and of the version of its definition.
@@ -114,29 +142,34 @@ func (m *burst) all(now time.Time) []planned {
 	return m.firings
 }
 
-// burstAt returns the burst of firings that start at a time, or nil if they belong to none.
-func (l *lookout) burstAt(at time.Time, longest time.Duration, members *members) *burst {
+// burstKeyOf returns the burst of firings that start at a time. longest is that of the burst.
+func burstKeyOf(at time.Time, longest time.Duration) burstKey {
 	start := at.Truncate(burstLength)
 	if start.Before(at) {
 		start = start.Add(burstLength)
 	}
-	key := burstKey{start.UnixMicro(), mayShare(longest)}
+	return burstKey{start.UnixMicro(), longest}
+}
+
+// burstAt returns the burst of firings that start at a time, or nil if they belong to none.
+func (l *lookout) burstAt(at time.Time, longest time.Duration, members *members) *burst {
+	key := burstKeyOf(at, mayShare(longest))
 	if key.longest == 0 {
 		return nil
 	}
 	m := l.gathering[key]
 	if m == nil {
-		m = newBurst(key, start, members)
+		m = newBurst(key, members)
 		l.gathering[key] = m
 		signal(l.wake)
 	}
 	return m
 }
 
-func newBurst(key burstKey, start time.Time, members *members) *burst {
+func newBurst(key burstKey, members *members) *burst {
 	rank := members.rank(mix(uint64(key.start)^uint64(key.longest)), members.len())
 	delay := min(burstDelay(rank), key.longest)
-	m := &burst{burstKey: key, rank: rank, due: start.Add(delay)}
+	m := &burst{burstKey: key, rank: rank, due: time.UnixMicro(key.start).Add(delay)}
 	m.last = m.due
 	if rank >= sharedRank {
 		m.last = m.due.Add(min(delay, markPatience))
@@ -146,7 +179,8 @@ func newBurst(key burstKey, start time.Time, members *members) *burst {
 
 // mark returns the name of the burst's mark.
 func (m *burst) mark() string {
-	return fmt.Sprintf("%d@%d@%d@%x", m.start, m.longest.Milliseconds(), m.number, m.digest)
+	return fmt.Sprintf("%d@%d@%d@%x", m.start, m.longest.Milliseconds(), m.sum.number,
+		m.sum.digest)
 }
 
 // dueBursts removes and returns the bursts at which to look now.
@@ -173,11 +207,17 @@ func (l *lookout) dueBursts(now time.Time) (due []*burst) {
 func (l *lookout) lookAtBurst(ctx context.Context, m *burst) {
 	now := l.clock.now()
 	if !m.looked {
-		if l.locker == nil || m.number < burstMin {
+		few := l.locker == nil || m.sum.number < burstMin
+		switch {
+		case l.knowsAll(m):
+			if !few {
+				l.leaveMark(ctx, m)
+			}
+			return
+		case few:
 			l.putShared(m.all(now))
 			return
-		}
-		if m.rank > 0 && l.isMarked(ctx, m) {
+		case l.isMarked(ctx, m):
 			return
 		}
 		if now.Before(m.last) {
@@ -199,6 +239,16 @@ func (l *lookout) lookAtBurst(ctx context.Context, m *burst) {
 		l.leaveMark(ctx, m)
 	}
 }
+
+// knowsAll is allBegun, while other goroutines may note firings.
+func (l *lookout) knowsAll(m *burst) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return m.allBegun()
+}
+
+// allBegun reports whether this replica knows that all firings of the burst are begun.
+func (m *burst) allBegun() bool { return m.begun == m.sum }
 
 // putShared makes turns of those firings for which this replica has the rank sharedRank. Firings
 // for which its rank is lower do not wait for the burst.

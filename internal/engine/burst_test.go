@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,7 +91,7 @@ func newBurstTest(t *testing.T, replicas, n int) *burstTest {
 			newWorkers(100), &clusterClock{}, zerolog.Nop())
 		members := ranking.at(time.Now())
 		for _, p := range m.turns() {
-			l.share(p, time.Minute, members)
+			l.share(&p, time.Minute, members)
 		}
 		for _, burst := range l.gathering {
 			m.byRank[burst.rank] = onlooker{l, reads, store}
@@ -154,13 +155,140 @@ func (m *burstTest) expect(rank, keys, queued int) {
 	}
 }
 
-// One replica looks at all gates, and the others only at its mark.
+// noteBegun lets the onlooker of a rank know that firings are begun.
+func (m *burstTest) noteBegun(rank int, firings ...*entry) {
+	for _, burst := range m.byRank[rank].gathering {
+		for _, e := range firings {
+			m.byRank[rank].noteBegun(burst, m.start, e)
+		}
+	}
+}
+
+// If a replica knows that all firings are begun, no replica looks at their gates, whatever the rank
+// of the first one for the burst is.
+func TestReplicaThatKnowsAllFiringsLeavesTheMark(t *testing.T) {
+	for _, knows := range []int{0, 1, 23} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newBurstTest(t, 24, 1000)
+			m.begin(m.firings...)
+			m.noteBegun(knows, m.firings...)
+			m.run(0, 24, 10*time.Second)
+			for rank := range m.byRank {
+				if rank == knows {
+					m.expect(rank, 0, 0)
+				} else {
+					m.expect(rank, 1, 0)
+				}
+			}
+		})
+	}
+}
+
+// A replica that learns in time that all firings are begun leaves the mark when the others have added
+// them.
+func TestReplicaLeavesTheMarkInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newBurstTest(t, 24, 20)
+		m.begin(m.firings...)
+		var known *burst
+		for _, burst := range m.byRank[23].gathering {
+			known = burst
+		}
+		name := known.mark()
+		marked := func() bool {
+			names, err := m.gates.Marked(t.Context(), name)
+			if err != nil {
+				t.Error(err)
+			}
+			return names[name]
+		}
+		time.AfterFunc(100*time.Millisecond, func() {
+			for _, e := range m.firings {
+				m.byRank[23].noteBegun(known, m.start, e)
+			}
+		})
+		time.AfterFunc(markAfter-time.Millisecond, func() {
+			if marked() {
+				t.Error("it has left the mark early")
+			}
+		})
+		m.run(23, 24, markAfter)
+		if !marked() {
+			t.Error("it has left no mark")
+		}
+	})
+}
+
+// A replica that learns late that all firings are begun leaves the mark at once.
+func TestReplicaThatLearnsLateLeavesTheMark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newBurstTest(t, 24, 20)
+		m.begin(m.firings...)
+		m.noteBegun(23, m.firings[1:]...)
+		m.run(4, 24, 499*time.Millisecond)
+		m.expect(3, 0, 0) // it looks after 500 ms
+		m.noteBegun(23, m.firings[0])
+		m.run(23, 24, 0)
+		m.run(3, 4, 10*time.Second)
+		m.expect(3, 1, 0)
+	})
+}
+
+// A replica leaves no mark of its own if it does not know of each firing that it is begun, or knows
+// it of other firings. It looks at the burst as the others do.
+func TestReplicaThatKnowsOtherFiringsLeavesNoMark(t *testing.T) {
+	for name, known := range map[string]func(m *burstTest) []*entry{
+		"one is missing": func(m *burstTest) []*entry { return m.firings[1:] },
+		"one is another": func(m *burstTest) []*entry {
+			e := entryEvery(m.t, time.Minute, jobs.MisfireSkip)
+			e.Name = "other"
+			return append([]*entry{e}, m.firings[1:]...)
+		},
+		"one counts twice": func(m *burstTest) []*entry {
+			return append([]*entry{m.firings[1]}, m.firings[1:]...)
+		},
+		"one has another version": func(m *burstTest) []*entry {
+			e := &entry{Job: m.firings[0].Job}
+			e.activeVersion.register(7)
+			return append([]*entry{e}, m.firings[1:]...)
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newBurstTest(t, 24, 20)
+			m.begin(m.firings[1:]...)
+			m.noteBegun(23, known(m)...)
+			m.run(23, 24, 249*time.Millisecond)
+			if o := m.byRank[23]; o.reads.keys > 0 || o.ready.len() > 0 {
+				t.Errorf("%s: got %d keys read and %d firings queued, want none yet", name,
+					o.reads.keys, o.ready.len())
+			}
+			m.run(0, 1, 99*time.Millisecond)
+			// no mark, all gates, and again the one that no replica has begun
+			m.expect(0, 1+20+1, 1)
+		})
+	}
+}
+
+// A small burst has no mark, and a replica that knows all its firings does not look at them.
+func TestReplicaThatKnowsASmallBurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newBurstTest(t, 5, burstMin-1)
+		m.begin(m.firings...)
+		m.noteBegun(4, m.firings...)
+		m.run(0, 5, 10*time.Second)
+		m.expect(3, burstMin-1, 0)
+		m.expect(4, 0, 0)
+	})
+}
+
+// If no replica knows that all firings are begun, one looks at all gates, and the others only at
+// its mark.
 func TestOneReplicaLooksAtTheGatesOfABurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newBurstTest(t, 24, 1000)
 		m.begin(m.firings...)
 		m.run(0, 24, 10*time.Second)
-		m.expect(0, 1000, 0)
+		m.expect(0, 1+1000, 0)
 		for rank := 1; rank < 24; rank++ {
 			m.expect(rank, 1, 0)
 		}
@@ -188,11 +316,11 @@ func TestFirstReplicaOfABurstTakesWhatIsLeft(t *testing.T) {
 		m := newBurstTest(t, 5, 20)
 		m.begin(m.firings[2:]...)
 		m.run(0, 1, 299*time.Millisecond)
-		m.expect(0, 20+2, 2)
+		m.expect(0, 1+20+2, 2)
 		m.begin(m.firings[:2]...)
 		m.byRank[0].ready.takeAll()
 		m.run(0, 5, 10*time.Second)
-		m.expect(0, 20+2+2, 0)
+		m.expect(0, 1+20+2+2, 0)
 		for rank := 1; rank < 5; rank++ {
 			m.expect(rank, 1, 0)
 		}
@@ -205,22 +333,22 @@ func TestMarkIsForTheSameFirings(t *testing.T) {
 	for name, change := range map[string]func(*burst, planned){
 		"one more": func(m *burst, p planned) {
 			m.firings = append(m.firings, p)
-			m.count(p.scheduledAt, 1, p.entry.digest())
+			m.sum.add(p.scheduledAt, 1, p.entry.digest())
 		},
 		"another version": func(m *burst, p planned) {
 			e := &entry{Job: m.firings[0].entry.Job}
 			e.activeVersion.register(7)
-			m.count(p.scheduledAt, 0, e.digest()-m.firings[0].entry.digest())
+			m.sum.add(p.scheduledAt, 0, e.digest()-m.firings[0].entry.digest())
 			m.firings[0].entry = e
 		},
 		"another scheduled time": func(m *burst, p planned) {
 			digest := m.firings[0].entry.digest()
-			m.count(p.scheduledAt, 0, -digest)
+			m.sum.add(p.scheduledAt, 0, -digest)
 			m.firings[0].scheduledAt = p.scheduledAt.Add(time.Millisecond)
-			m.count(m.firings[0].scheduledAt, 0, digest)
+			m.sum.add(m.firings[0].scheduledAt, 0, digest)
 		},
 		"another one": func(m *burst, p planned) {
-			m.count(p.scheduledAt, 0, p.entry.digest()-m.firings[0].entry.digest())
+			m.sum.add(p.scheduledAt, 0, p.entry.digest()-m.firings[0].entry.digest())
 			m.firings[0] = p
 		},
 	} {
@@ -358,6 +486,60 @@ func TestSmallBurstHasNoMark(t *testing.T) {
 		m.run(0, 5, 10*time.Second)
 		for rank := range m.byRank {
 			m.expect(rank, burstMin-1, 0)
+		}
+	})
+}
+
+// addsFail is a backend that adds no gate of some jobs.
+type addsFail struct {
+	locking.Backend
+	failing string // in the keys
+}
+
+func (b addsFail) AddAll(ctx context.Context, items []locking.Item,
+	ttl time.Duration) []locking.Added {
+	added := b.Backend.AddAll(ctx, items, ttl)
+	for i, item := range items {
+		if strings.Contains(item.Key, b.failing) {
+			added[i] = locking.Added{Err: locking.ErrUnavailable}
+		}
+	}
+	return added
+}
+
+// A replica knows that a firing is begun if it has passed the gate, or if another one has, but not
+// if memcached did not answer. Then the firing forgets its burst.
+func TestTriedFiringsAreKnownToBeBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newBurstTest(t, 5, 12)
+		m.begin(m.firings[3])
+		o := m.byRank[4]
+		locks := advisoryLocks{lookout: o.lookout, clockLimit: &clockLimit{clock: o.clock},
+			locker: lockerOf(t, addsFail{o.reads.Backend, "job-1"}), // 1, 10 and 11
+			held:   newHeldLocks(nil, newHandover(), defaultIntervals(), zerolog.Nop())}
+		var all []*firing
+		for _, burst := range o.gathering {
+			for _, p := range burst.firings {
+				p.burst = burst
+				f := &firing{pending: p.pending(time.Now()), session: &liveSession{}}
+				all = append(all, f)
+			}
+		}
+		var known firingSum
+		locks.tryTogether(t.Context(), all, func(*firing) {})
+		for _, f := range all {
+			if !strings.HasPrefix(f.Job, "job-1") {
+				known.add(f.ScheduledAt, 1, f.entry.digest())
+			}
+			if gone := f.Job == "job-3"; f.first.gone != gone || f.burst != nil {
+				t.Errorf("%s: got %t for whether another replica has begun it, want %t; burst %v",
+					f.Job, f.first.gone, gone, f.burst)
+			}
+		}
+		for _, burst := range o.gathering {
+			if burst.begun != known || known.number != 9 {
+				t.Errorf("got %+v, want %+v", burst.begun, known)
+			}
 		}
 	})
 }

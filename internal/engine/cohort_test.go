@@ -234,7 +234,7 @@ func TestReplicaLeavesACohortAsAWhole(t *testing.T) {
 		for _, c := range all {
 			c.tick()
 			for _, m := range c.lookout.gathering {
-				if len(m.cohorts) == 1 && len(m.firings) == 0 && m.number == n {
+				if len(m.cohorts) == 1 && len(m.firings) == 0 && m.sum.number == n {
 					whole++
 				}
 			}
@@ -340,10 +340,10 @@ func TestBurstKeepsItsPartOfACohort(t *testing.T) {
 			c.jobs[2].activeVersion.decide(time.Now())
 			for _, m := range c.lookout.gathering {
 				for range 2 {
-					if all := m.all(time.Now()); len(all) != 8 || m.number != 10 {
+					if all := m.all(time.Now()); len(all) != 8 || m.sum.number != 10 {
 						t.Errorf("got %d firings of %d in the burst, want 8 of 10: one job is "+
 							"gone, and the firing of another one does not count", len(all),
-							m.number)
+							m.sum.number)
 					}
 				}
 			}

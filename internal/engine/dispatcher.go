@@ -208,7 +208,7 @@ func (d *dispatcher) leaveToOthers(p *planned, next, now time.Time) bool {
 		next = d.next.of(p.entry.Schedule, p.scheduledAt)
 	}
 	longest := longestDelay(p.entry.patience(), p.scheduledAt, next)
-	if shared && d.lookout.share(*p, longest, members) && p.rank == sharedRank {
+	if shared && d.lookout.share(p, longest, members) && p.rank == sharedRank {
 		return true
 	}
 	if p.rank <= 0 {

@@ -38,6 +38,7 @@ func (l advisoryLocks) tryTogether(ctx context.Context, all []*firing, tried fun
 	trying := make([]*firing, 0, len(all))
 	wanted := make([]locking.Wanted, 0, len(all))
 	for _, f := range all {
+		f.burst = nil // a long run would keep all its firings in memory
 		if l.locker == nil || f.first.gone || l.unavailable(f) != nil || l.known(f, nil) != nil {
 			tried(f)
 			continue
@@ -128,6 +129,9 @@ func (l advisoryLocks) passGates(ctx context.Context, all []*firing) {
 	for i, gate := range l.locker.Gates(ctx, names, gateTTL) {
 		f := scheduled[i]
 		f.first.gone = !gate.Won && gate.Err == nil
+		if gate.Err == nil {
+			l.lookout.noteBegun(f.burst, f.ScheduledAt, f.entry)
+		}
 		f.spans.step("gate", start, gate.Err)
 	}
 }

@@ -20,6 +20,7 @@ type advisoryLocks struct {
 	skipUnavailable bool
 	databases       Databases
 	held            *heldLocks
+	lookout         *lookout
 }
 
 // known returns what blocks the firing as of the last look at the locks, or nil if the firing must

@@ -198,7 +198,10 @@ func (l *lookout) look(ctx context.Context) (again bool) {
 		for i, t := range batch {
 			limited := t.rank == sharedRank || !gates
 			switch {
-			case begun[i], t.entry.gone.Load(), t.entry.overdue(t.scheduledAt, now):
+			case begun[i]:
+				l.noteBegun(t.burst, t.scheduledAt, t.entry)
+				continue
+			case t.entry.gone.Load(), t.entry.overdue(t.scheduledAt, now):
 				continue
 			case err != nil, free <= 0, limited && few <= 0:
 				left = append(left, t)
@@ -295,5 +298,6 @@ func (p planned) firing() storage.Firing {
 
 // pending returns the firing for the queue.
 func (p planned) pending(now time.Time) pending {
-	return pending{Firing: p.firing(), entry: p.entry, attempt: 1, since: now, rank: int(p.rank)}
+	return pending{Firing: p.firing(), entry: p.entry, attempt: 1, since: now, rank: int(p.rank),
+		burst: p.burst}
 }

@@ -33,6 +33,7 @@ type pending struct {
 	hold  *hold     // the slots that it needs besides a worker
 	place time.Time // see QueuePosition
 	rank  int       // of this replica for the firing (see ranking), or unranked
+	burst *burst    // nil if the firing was not added to one
 	mixed uint64    // differs by replica
 }
 

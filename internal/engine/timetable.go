@@ -17,6 +17,7 @@ type planned struct {
 	rank   int16
 	entry  *entry  // nil if the item is of a cohort
 	cohort *cohort // nil if the item is of one job
+	burst  *burst  // nil if the firing was not added to one
 }
 
 // at returns when the item is processed.
