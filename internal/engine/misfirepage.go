@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -84,25 +85,26 @@ func (m *misfireChecker) readCursors(ctx context.Context, checks []weighedCheck)
 // have no record. The jobs that are furthest behind come first. Jobs whose scheduled times a pause
 // held back at the last check come last.
 func (m *misfireChecker) undecided(now time.Time) []weighedCheck {
+	all := m.table.all()
 	var checks []weighedCheck
-	for _, e := range m.table.all() {
+	var span spanCount
+	for _, e := range all {
 		decided := e.activeVersion.decidedUntil()
 		until := e.decidable(decided, now)
-		scheduledAt := e.Schedule.Next(decided)
-		if e.activeVersion.stale() || scheduledAt.IsZero() || scheduledAt.After(until) {
+		first, weight := span.of(e.Schedule, decided, until)
+		if weight == 0 || e.activeVersion.stale() {
 			continue
 		}
 		check := weighedCheck{
 			MisfireCheck: storage.MisfireCheck{Job: e.Name, Group: e.Group,
-				Version: e.activeVersion.own(), ScheduledAt: scheduledAt, Until: until,
-				CallerTime: now}, entry: e, decided: decided,
+				Version: e.activeVersion.own(), ScheduledAt: first, Until: until,
+				CallerTime: now}, entry: e, decided: decided, weight: weight,
 		}
 		if check.held = m.held[e.Name]; check.held {
-			check.weight, scheduledAt = 1, time.Time{}
+			check.weight = 1
 		}
-		for ; check.weight < maxMisfireWeight && !scheduledAt.IsZero() &&
-			!scheduledAt.After(until); scheduledAt = e.Schedule.Next(scheduledAt) {
-			check.weight++
+		if checks == nil {
+			checks = make([]weighedCheck, 0, len(all))
 		}
 		checks = append(checks, check)
 	}
@@ -120,6 +122,29 @@ type weighedCheck struct {
 	decided time.Time
 	held    bool
 	weight  int
+}
+
+// spanCount remembers how many scheduled times a schedule has in a span. Most jobs with the same
+// schedule ask for the same span.
+type spanCount struct {
+	schedule     schedule.Schedule
+	after, until time.Time
+	first        time.Time
+	number       int
+}
+
+// of returns the first scheduled time after a time, and how many there are until another time, at
+// most maxMisfireWeight.
+func (c *spanCount) of(s schedule.Schedule, after, until time.Time) (first time.Time, n int) {
+	if s == c.schedule && after.Equal(c.after) && until.Equal(c.until) {
+		return c.first, c.number
+	}
+	*c = spanCount{schedule: s, after: after, until: until, first: s.Next(after)}
+	for at := c.first; c.number < maxMisfireWeight && !at.IsZero() && !at.After(until); {
+		c.number++
+		at = s.Next(at)
+	}
+	return c.first, c.number
 }
 
 func yesLast(a, b bool) int {
