@@ -19,14 +19,16 @@ func TestReplicasTakeTurns(t *testing.T) {
 			all[i].ranking.update(sessions, s.Session, time.Now().Add(time.Hour))
 			last[i] = time.Now()
 		}
-		taken := 0
-		for range intervals {
-			time.Sleep(time.Second)
-			ranked := 0
+		taken, ranked, slot := 0, 0, time.Time{}
+		for range intervals * turnTakers {
+			time.Sleep(time.Second / turnTakers) // each turn of an interval
+			now := time.Now()
+			if current := now.Add(turnShift).Truncate(time.Second); !current.Equal(slot) {
+				slot, ranked = current, 0
+			}
 			for i := range all {
-				since := time.Since(last[i])
-				now := time.Now()
-				if all[i].next(now, time.Second, last[i], now).After(now) {
+				since := now.Sub(last[i])
+				if all[i].next(now, time.Second, last[i], last[i].Add(time.Second)).After(now) {
 					if since >= turnAtLeast*time.Second {
 						t.Errorf("replica %d: got no turn for %s", i, since)
 					}
@@ -36,7 +38,7 @@ func TestReplicasTakeTurns(t *testing.T) {
 					ranked++
 				}
 				taken++
-				last[i] = time.Now()
+				last[i] = now
 			}
 			if ranked > turnTakers {
 				t.Fatalf("got %d replicas with a turn, want %d", ranked, turnTakers)
