@@ -39,7 +39,7 @@ func New(o Options) (*Scheduler, error) {
 	s.backfills = &backfiller{store: o.Store, table: table, log: log}
 	s.keeper = s.newKeeper()
 	s.controlState = s.newControlState()
-	s.ranking = &ranking{}
+	s.ranking = &ranking{changed: make(chan struct{}, 1)}
 	s.lookout = newLookout(o.Locker, o.Store, s.ranking, s.ready, s.workers, clock, log)
 	s.dispatcher = s.newDispatcher()
 	s.retention = &retention{store: o.Store, keeper: s.keeper, keep: o.KeepHistory,

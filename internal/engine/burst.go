@@ -13,9 +13,9 @@ const (
 	// burstMin is how many firings a burst must have for a mark. The replicas look at fewer firings
 	// one by one.
 	burstMin = 8
-	// markAfter is how long after the start of a burst a replica leaves the mark at the earliest, if
-	// it knows that all firings are begun. By then, the others have added their firings, and the
-	// third replica of a firing has looked at it. It is less than sharedAfter.
+	// markAfter is how long after the start of a burst a replica that knows all firings to be begun
+	// leaves the mark at the earliest. By then, it has usually taken all of them from its timetable,
+	// and has looked at those of which it is the third replica. It is less than sharedAfter.
 	markAfter = 200 * time.Millisecond
 	// markAgain is the time between two looks of a replica at the mark of a burst.
 	markAgain = 250 * time.Millisecond

@@ -184,8 +184,7 @@ func TestReplicaThatKnowsAllFiringsLeavesTheMark(t *testing.T) {
 	}
 }
 
-// A replica that learns in time that all firings are begun leaves the mark when the others have added
-// them.
+// A replica that learns soon that all firings are begun leaves the mark after markAfter.
 func TestReplicaLeavesTheMarkInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newBurstTest(t, 24, 20)

@@ -58,17 +58,54 @@ func (d *dispatcher) summarize(c *cohort, now time.Time) {
 // leaveCohort leaves all firings of a cohort that was popped to other replicas, and plans the next
 // ones. It returns false if this replica must handle the firings one by one.
 func (d *dispatcher) leaveCohort(p planned, now time.Time) bool {
-	s := &p.cohort.summary
-	if d.subsets.members.len() <= sharedRank || !s.surelyQuick || !s.undelayed ||
-		now.Sub(p.at()) >= sharedAfter || !d.subsets.isOutside() {
+	if d.subsets.members.len() <= sharedRank || !d.subsets.isOutside() {
 		return false
 	}
-	next := d.next.of(p.cohort.entries[0].Schedule, p.scheduledAt)
-	longest := mayShare(longestDelay(s.longest, p.scheduledAt, next))
-	if longest != mayShare(longestDelay(s.shortest, p.scheduledAt, next)) ||
+	next, longest := d.burstOf(p)
+	if now.Sub(p.at()) >= longest+sharedAfter ||
 		!d.lookout.shareCohort(p, longest, d.subsets.members) {
 		return false
 	}
 	d.timetable.planCohort(p.cohort, next)
 	return true
+}
+
+// burstOf returns the next scheduled time of a cohort, and the longest delay of the burst to which
+// this replica may add all its firings at once, or 0 if it must handle them one by one.
+func (d *dispatcher) burstOf(p planned) (next time.Time, longest time.Duration) {
+	s := &p.cohort.summary
+	next = d.next.of(p.cohort.entries[0].Schedule, p.scheduledAt)
+	longest = mayShare(longestDelay(s.longest, p.scheduledAt, next))
+	if !s.surelyQuick || !s.undelayed ||
+		longest != mayShare(longestDelay(s.shortest, p.scheduledAt, next)) {
+		return next, 0
+	}
+	return next, longest
+}
+
+// rest returns how long this replica may leave the earliest item in the timetable after its time.
+// If the item is a cohort that it will leave to others, it does this when it looks at the burst. So
+// it wakes once and not twice. If another item comes before that, the replica does not rest: the
+// firings of both may be too many for the subset.
+func (d *dispatcher) rest() time.Duration {
+	now := time.Now()
+	members := d.ranking.at(now)
+	if members.len() <= sharedRank {
+		return 0
+	}
+	p, second := d.timetable.firstTwo()
+	if p.cohort == nil || !p.cohort.summary.isCurrent(len(p.cohort.entries), d.revision, now) ||
+		!d.subsets.willBeOutside(members, p) {
+		return 0
+	}
+	_, longest := d.burstOf(p)
+	if longest == 0 {
+		return 0
+	}
+	due := newBurst(burstKeyOf(p.at(), longest), members).due
+	if !second.IsZero() && second.Before(due) ||
+		now.Add(due.Sub(d.clock.now())).After(members.until) {
+		return 0
+	}
+	return due.Sub(p.at())
 }

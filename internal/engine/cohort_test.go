@@ -352,3 +352,150 @@ func TestBurstKeepsItsPartOfACohort(t *testing.T) {
 		t.Error("all replicas are in the subset")
 	})
 }
+
+// A replica that is not in the subset leaves a cohort to the others when it looks at the burst, and
+// not before. A replica that is in the subset does not rest.
+func TestReplicaRestsUntilItLooksAtTheBurst(t *testing.T) {
+	const n, replicas, seconds = 10, 20, 40
+	synctest.Test(t, func(t *testing.T) {
+		sessions := liveSessions(replicas)
+		all := 0
+		for own := range sessions {
+			c := newCohortTest(t, sessions, own, cohortJobs{n: n})
+			rests, outside := 0, 0
+			for start := time.Now(); time.Since(start) < seconds*time.Second; {
+				first, _ := c.timetable.firstTwo()
+				rest := c.rest()
+				time.Sleep(time.Until(first.at().Add(rest)))
+				c.tick()
+				queued := c.ready.len() > 0 || len(c.timetable.all()) > 1
+				if first.cohort != nil && !queued {
+					outside++
+				}
+				if rest == 0 {
+					c.state() // forgets the burst
+					continue
+				}
+				rests++
+				due := c.lookout.dueBursts(time.Now())
+				if queued || len(due) != 1 || !due[0].due.Equal(time.Now()) ||
+					rest < sharedAfter {
+					t.Fatalf("replica %d rested for %s: firings queued: %t, %d bursts due", own,
+						rest, queued, len(due))
+				}
+			}
+			// It does not rest when it has just left the subset and knows no cohort.
+			if want := outside - seconds/10; rests < want {
+				t.Errorf("replica %d rested %d times of %d, want at least %d", own, rests, outside,
+					want)
+			}
+			all += rests
+		}
+		if all < replicas*seconds/2 {
+			t.Errorf("the replicas rested %d times in %d s", all, seconds)
+		}
+	})
+}
+
+// A replica does not rest if it may have to handle the firings at their time.
+func TestReplicaDoesNotRest(t *testing.T) {
+	other := func(c *cohortTest, after time.Duration) {
+		e := entryEvery(t, time.Minute, jobs.MisfireSkip)
+		c.timetable.put(planned{scheduledAt: c.timetable.next().Add(after), entry: e})
+	}
+	for name, test := range map[string]struct {
+		change func(c *cohortTest)
+		rests  bool
+	}{
+		"nothing":          {func(*cohortTest) {}, true},
+		"a job after it":   {func(c *cohortTest) { other(c, longestAfter) }, true},
+		"a job before it":  {func(c *cohortTest) { other(c, -time.Millisecond) }, false},
+		"a job with it":    {func(c *cohortTest) { other(c, 0) }, false},
+		"a job meanwhile":  {func(c *cohortTest) { other(c, sharedAfter-time.Millisecond) }, false},
+		"the jobs changed": {func(c *cohortTest) { c.revise() }, false},
+		"a job is slow": {func(c *cohortTest) {
+			slow(c.jobs[3])
+			c.revise()
+			c.summarize(c.timetable.all()[0].cohort, time.Now())
+		}, false},
+		"a job joins": {func(c *cohortTest) {
+			p := c.timetable.all()[0]
+			p.cohort.entries = append(p.cohort.entries, p.cohort.entries[0])
+		}, false},
+		"the summary is old": {func(c *cohortTest) {
+			c.timetable.all()[0].cohort.summary.until = time.Now()
+		}, false},
+		"the live replicas are unknown": {func(c *cohortTest) {
+			c.ranking.current.Store(nil)
+		}, false},
+		"they will be unknown": {func(c *cohortTest) {
+			c.ranking.current.Load().until = time.Now().Add(time.Second + sharedAfter/2)
+		}, false},
+		"they are few": {func(c *cohortTest) {
+			few := liveSessions(sharedRank)
+			c.ranking = rankingOf(few, few[0].Session)
+		}, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			sessions := liveSessions(20)
+			var outside, resting int
+			for own := range sessions {
+				c := newCohortTest(t, sessions, own, cohortJobs{n: 10})
+				time.Sleep(time.Until(c.timetable.next()))
+				c.tick()
+				c.state() // forgets the burst
+				next, second := c.timetable.firstTwo()
+				if !second.IsZero() || !c.subsets.willBeOutside(c.ranking.at(time.Now()), next) {
+					continue
+				}
+				outside++
+				interval, firings := c.subsets.interval, c.subsets.firings
+				if test.change(c); c.rest() > 0 {
+					resting++
+				}
+				if c.subsets.interval != interval || c.subsets.firings != firings {
+					t.Errorf("%s: rest has counted the firings", name)
+				}
+			}
+			if outside == 0 || test.rests && resting < outside || !test.rests && resting > 0 {
+				t.Errorf("%s: %d of %d replicas rest, want all: %t", name, resting, outside,
+					test.rests)
+			}
+		})
+	}
+}
+
+// A replica that rests handles the firings as soon as it knows of other live replicas.
+func TestRestEndsWhenTheLiveReplicasChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sessions := liveSessions(20)
+		for own := range sessions {
+			c := newCohortTest(t, sessions, own, cohortJobs{n: 10})
+			c.intervals = defaultIntervals()
+			c.ranking.changed = make(chan struct{}, 1)
+			time.Sleep(time.Until(c.timetable.next()))
+			c.tick()
+			if c.state(); c.rest() == 0 {
+				continue // it is in the subset
+			}
+			at, self := c.timetable.next(), sessions[own].Session
+			update := func(sessions []storage.ReplicaView) {
+				c.ranking.update(sessions, self, time.Now().Add(time.Minute))
+			}
+			woken := make(chan time.Time, 1)
+			go func() {
+				c.sleep(t.Context())
+				woken <- time.Now()
+			}()
+			time.Sleep(time.Until(at.Add(100 * time.Millisecond)))
+			update(sessions) // nothing changes
+			time.Sleep(100 * time.Millisecond)
+			update(sessions[own : own+1])
+			if got, want := <-woken, at.Add(200*time.Millisecond); !got.Equal(want) {
+				t.Fatalf("replica woke at %s, want %s", got, want)
+			}
+			return
+		}
+		t.Error("no replica rests")
+	})
+}

@@ -267,17 +267,19 @@ func (d *dispatcher) clearQueue() {
 }
 
 // sleep waits for the next scheduled time, for an adopted run, or for a change of the jobs that
-// this replica fires.
+// this replica fires or of the live replicas. If this replica will leave the next firings to others
+// as a whole, it waits until it looks at them.
 func (d *dispatcher) sleep(ctx context.Context) {
 	wait := d.intervals.sleep
 	if scheduledAt := d.timetable.next(); !scheduledAt.IsZero() {
-		wait = min(wait, max(scheduledAt.Sub(d.clock.now()), d.gathersFor()))
+		wait = min(wait, max(scheduledAt.Sub(d.clock.now())+d.rest(), d.gathersFor()))
 	}
 	timer := sleep.Timer(wait)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-d.ready.wake:
+	case <-d.ranking.changed:
 	case <-d.revised:
 		d.revise()
 	case <-ctx.Done():

@@ -42,6 +42,7 @@ const (
 // rankings. A ranking may be used concurrently.
 type ranking struct {
 	current atomic.Pointer[members] // nil: unknown
+	changed chan struct{}           // holds a value when the members have changed; may be nil
 }
 
 // members are the live replicas as of a comparison.
@@ -58,6 +59,7 @@ func (r *ranking) update(sessions []storage.ReplicaView, own uuid.UUID, until ti
 	i := slices.IndexFunc(sessions, func(v storage.ReplicaView) bool { return v.Session == own })
 	if i < 0 {
 		r.current.Store(nil)
+		signal(r.changed)
 		return
 	}
 	m := &members{own: seedOf(own), until: until}
@@ -67,7 +69,10 @@ func (r *ranking) update(sessions []storage.ReplicaView, own uuid.UUID, until ti
 			m.seeds = append(m.seeds, seedOf(v.Session))
 		}
 	}
-	r.current.Store(m)
+	if before := r.current.Swap(m); before == nil || before.own != m.own ||
+		!slices.Equal(before.seeds, m.seeds) {
+		signal(r.changed)
+	}
 }
 
 // seedOf returns the random bits of a session's id.

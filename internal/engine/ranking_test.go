@@ -97,6 +97,35 @@ func TestReplicasThatCannotStartAreNotRanked(t *testing.T) {
 	}
 }
 
+// Only other live replicas, or another session of this replica, are a change.
+func TestRankingReportsChanges(t *testing.T) {
+	sessions := liveSessions(3)
+	own := sessions[1].Session
+	r := &ranking{changed: make(chan struct{}, 1)}
+	for i, test := range []struct {
+		sessions []storage.ReplicaView
+		want     bool
+	}{
+		{sessions, true}, {sessions, false}, {sessions[:2], true}, {sessions[:2], false},
+		{sessions[1:], true}, {sessions[2:], true}, {sessions, true}, {sessions, false},
+	} {
+		r.update(test.sessions, own, time.Now().Add(time.Minute))
+		got := false
+		select {
+		case <-r.changed:
+			got = true
+		default:
+		}
+		if got != test.want {
+			t.Errorf("update %d: got a change: %t, want %t", i, got, test.want)
+		}
+	}
+	r.update(sessions, sessions[0].Session, time.Now().Add(time.Minute))
+	if len(r.changed) != 1 {
+		t.Error("got no change for another session of this replica")
+	}
+}
+
 func TestRankDelays(t *testing.T) {
 	const hour, threshold = time.Hour, 30 * time.Second
 	for _, test := range []struct {

@@ -130,6 +130,14 @@ func (s *subsets) isOutside() bool {
 	return true
 }
 
+// willBeOutside is isOutside for a cohort, if nothing else is due before it. members are the live
+// replicas.
+func (s subsets) willBeOutside(members *members, p planned) bool {
+	s.sizes = nil // load must not change those of the caller
+	s.load(members, []planned{p})
+	return s.isOutside()
+}
+
 // choose returns the subset of a size for a period, or nil if this replica is not in it.
 func (s *subset) choose(of *members, size int, period int64) *members {
 	if s.of != of || s.size != size || s.period != period {

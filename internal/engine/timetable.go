@@ -169,6 +169,35 @@ func (t *timetable) earliest() *sequence {
 	return found
 }
 
+// firstTwo returns the earliest item and the time of the second one, or zero values if they do not
+// exist.
+func (t *timetable) firstTwo() (first planned, second time.Time) {
+	t.putLast()
+	add := func(at time.Time) {
+		if second.IsZero() || at.Before(second) {
+			second = at
+		}
+	}
+	earliest, heap := t.earliest(), t.heap
+	for i := range t.sequences {
+		switch s := &t.sequences[i]; {
+		case s == earliest:
+			if first = s.items[s.first]; s.first+1 < len(s.items) {
+				add(s.items[s.first+1].at())
+			}
+		case !s.isEmpty():
+			add(s.head)
+		}
+	}
+	if earliest == nil && len(heap) > 0 {
+		first, heap = heap[0], heap[1:min(len(heap), 3)] // the second one is a child of the first
+	}
+	for i := range heap[:min(len(heap), 2)] {
+		add(heap[i].at())
+	}
+	return first, second
+}
+
 // next returns the time of the earliest item, or the zero time.
 func (t *timetable) next() time.Time {
 	t.putLast()

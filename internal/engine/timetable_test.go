@@ -42,6 +42,12 @@ func TestTimetableIsSorted(t *testing.T) {
 			if next := table.next(); !next.Equal(kept[0]) {
 				t.Fatalf("size %d, step %d: next is %s, want %s", size, step, next, kept[0])
 			}
+			first, second := table.firstTwo()
+			if len(kept) > 1 && !second.Equal(kept[1]) || len(kept) == 1 && !second.IsZero() ||
+				!first.at().Equal(kept[0]) {
+				t.Fatalf("size %d, step %d: first are %s and %s, want %s", size, step, first.at(),
+					second, kept[:min(len(kept), 2)])
+			}
 			got := table.pop()
 			if !got.at().Equal(kept[0]) {
 				t.Fatalf("size %d, step %d: got %+v, want %s", size, step, got, kept[0])
