@@ -14,8 +14,9 @@ const (
 	// one by one.
 	burstMin = 8
 	// markAfter is how long after the start of a burst a replica that knows all firings to be begun
-	// leaves the mark at the earliest. By then, it has usually taken all of them from its timetable,
-	// and has looked at those of which it is the third replica. It is less than sharedAfter.
+	// leaves the mark at the earliest. By then, it has usually taken all firings of the burst from
+	// its timetable. It is less than sharedAfter, so that the first look at the burst finds the
+	// mark.
 	markAfter = 200 * time.Millisecond
 	// markAgain is the time between two looks of a replica at the mark of a burst.
 	markAgain = 250 * time.Millisecond
@@ -30,14 +31,14 @@ const (
 // that has at least the rank sharedRank for a firing does not look at the firing alone, but at the
 // burst.
 //
-// A replica that tries firings of the burst, or is the second or third to do so, learns of each one
-// whether it is begun. If it knows this of all firings, it leaves a mark, and all other replicas
-// read only the mark. Its name contains a digest of the firings, so a replica with other firings
-// does not find it.
+// A replica knows that a firing is begun if it has tried it, or looked at its gate as the second or
+// third replica. If it knows this of all firings, it leaves a mark, and all other replicas read
+// only the mark. Its name contains a digest of the firings, so a replica with other firings does
+// not find it.
 //
-// Replicas also have ranks for the burst itself. If the first one finds no mark, it looks at the
-// gates of all firings. When all are begun, it leaves the mark. If another replica finds no mark
-// for some time, it looks at all gates itself.
+// Replicas also have ranks for the burst itself. If the first ones find no mark, they look at the
+// gates of all firings, and leave the mark when all are begun. If another replica finds no mark for
+// some time, it looks at all gates itself.
 type burst struct {
 	burstKey
 	rank    int       // of this replica for the burst

@@ -69,12 +69,16 @@
 // One replica tries a firing at once: the first replica by the rendezvous hash of the firing and
 // the live sessions. The next two leave the firing to it for 40 and 80 ms. Then they look at the
 // gates of many firings with one request, and queue only the firings that no replica has begun. All
-// other replicas look 250 ms to 3 s later, together at all firings that start at the same time: one
-// of them looks at the gates, and the others only at its mark. Ranks are a hint. Replicas compare
-// their sessions every few seconds, so two replicas may both be first, or none. If the first
-// replica is dead, frozen, drained or has no free worker, the next one starts the firing. A replica
-// that does not know the live sessions tries all firings at once. If memcached does not answer, a
-// look asks the store which firings have a run. A replica queues no firing without an answer.
+// other replicas look 250 ms to 3 s later, together at all firings that start at the same time. If
+// one of the first three replicas knows that all of these firings are begun, it leaves a mark after
+// 200 ms, and the others read only this mark. If there is none, one of them looks at the gates, and
+// leaves the mark for the rest.
+//
+// Ranks are a hint. Replicas compare their sessions every few seconds, so two replicas may both be
+// first, or none. If the first replica is dead, frozen, drained or has no free worker, the next one
+// starts the firing. A replica that does not know the live sessions tries all firings at once. If
+// memcached does not answer, a look asks the store which firings have a run. A replica queues no
+// firing without an answer.
 //
 // All live replicas share the firings of jobs that are not quick. A subset of them shares the
 // firings of quick jobs: at least three replicas, and more if these firings take longer together.
@@ -82,7 +86,8 @@
 // a subset of its own. Replicas may measure different times for a handler. So a replica near a
 // limit takes the lower one of two ranks. A replica that is not in the subset leaves all firings of
 // jobs with the same schedule to the others with one step, and looks at the jobs only if the burst
-// has no mark.
+// has no mark. If nothing else is due before, it takes this step when it reads the mark, so that it
+// wakes once for a burst.
 //
 // A replica that is not alone takes due firings from its timetable every 50 ms at most, so that
 // firings which are due one after the other share their requests like those of one time. After a
