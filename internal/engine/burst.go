@@ -31,10 +31,11 @@ const (
 // that has at least the rank sharedRank for a firing does not look at the firing alone, but at the
 // burst.
 //
-// A replica knows that a firing is begun if it has tried it, or looked at its gate as the second or
-// third replica. If it knows this of all firings, it leaves a mark, and all other replicas read
-// only the mark. Its name contains a digest of the firings, so a replica with other firings does
-// not find it.
+// A replica knows that a firing is begun if memcached has answered its try, or if it has seen the
+// gate as the second or third replica. If it knows this of all firings, it leaves a mark, and all
+// replicas that do not know it read only the mark. Its name contains a digest of the firings, so a
+// replica with other firings does not find it. If one of the jobs is slow, or if the subset has
+// more than three replicas, usually no replica knows all firings.
 //
 // Replicas also have ranks for the burst itself. If the first ones find no mark, they look at the
 // gates of all firings, and leave the mark when all are begun. If another replica finds no mark for
@@ -47,7 +48,7 @@ type burst struct {
 	cohorts []planned // the firings of cohorts that this replica has left to others as a whole
 	firings []planned // all other firings
 	sum     firingSum // of all firings
-	begun   firingSum // of those that this replica knew to be begun before it looked at the burst
+	begun   firingSum // of those that this replica knows to be begun
 	missing []planned // those that were not begun at the last look
 	looked  bool      // this replica has looked at the gates
 }
@@ -95,8 +96,8 @@ func (l *lookout) share(p *planned, longest time.Duration, members *members) boo
 	return true
 }
 
-// noteBegun notes that a firing of a burst is known to be begun. When all its firings are, this
-// replica leaves the mark, after markAfter at the earliest.
+// noteBegun notes that a firing of a burst is known to be begun. When all firings of the burst are,
+// this replica leaves the mark, after markAfter at the earliest.
 func (l *lookout) noteBegun(m *burst, scheduledAt time.Time, e *entry) {
 	if m == nil {
 		return
@@ -108,6 +109,13 @@ func (l *lookout) noteBegun(m *burst, scheduledAt time.Time, e *entry) {
 		m.due = early
 		signal(l.wake)
 	}
+}
+
+// gathers reports whether firings have been added to a burst at which this replica has not looked.
+func (l *lookout) gathers(key burstKey) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.gathering[key] != nil
 }
 
 // shareCohort adds all firings of a cohort to their burst, and reports whether they belong to one.
@@ -143,7 +151,8 @@ func (m *burst) all(now time.Time) []planned {
 	return m.firings
 }
 
-// burstKeyOf returns the burst of firings that start at a time. longest is that of the burst.
+// burstKeyOf returns the key of the burst to which firings belong that start at a time. longest is
+// that of the burst.
 func burstKeyOf(at time.Time, longest time.Duration) burstKey {
 	start := at.Truncate(burstLength)
 	if start.Before(at) {
@@ -206,6 +215,16 @@ func (l *lookout) dueBursts(now time.Time) (due []*burst) {
 
 // lookAtBurst looks at a burst. Firings that no replica has begun become turns of this replica.
 func (l *lookout) lookAtBurst(ctx context.Context, m *burst) {
+	if again := l.lookAtOnce(ctx, m); !again.IsZero() {
+		l.lookAgain(m, again)
+		return
+	}
+	// a firing that waits for long keeps the burst in memory
+	m.cohorts, m.firings, m.missing = nil, nil, nil
+}
+
+// lookAtOnce returns when to look at the burst again, or the zero time.
+func (l *lookout) lookAtOnce(ctx context.Context, m *burst) time.Time {
 	now := l.clock.now()
 	if !m.looked {
 		few := l.locker == nil || m.sum.number < burstMin
@@ -214,16 +233,14 @@ func (l *lookout) lookAtBurst(ctx context.Context, m *burst) {
 			if !few {
 				l.leaveMark(ctx, m)
 			}
-			return
+			return time.Time{}
 		case few:
 			l.putShared(m.all(now))
-			return
+			return time.Time{}
 		case l.isMarked(ctx, m):
-			return
-		}
-		if now.Before(m.last) {
-			l.lookAgain(m, now.Add(markAgain))
-			return
+			return time.Time{}
+		case now.Before(m.last):
+			return now.Add(markAgain)
 		}
 		m.missing = m.all(now)
 	}
@@ -235,13 +252,14 @@ func (l *lookout) lookAtBurst(ctx context.Context, m *burst) {
 	switch {
 	case err != nil || m.rank >= sharedRank || now.Sub(time.UnixMicro(m.start)) > burstEnd:
 	case len(missing) > 0:
-		l.lookAgain(m, now.Add(lookoutAgain))
+		return now.Add(lookoutAgain)
 	default:
 		l.leaveMark(ctx, m)
 	}
+	return time.Time{}
 }
 
-// knowsAll is allBegun, while other goroutines may note firings.
+// knowsAll returns allBegun. It takes the lock, because other goroutines may note firings.
 func (l *lookout) knowsAll(m *burst) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -268,6 +268,26 @@ func TestReplicaThatKnowsOtherFiringsLeavesNoMark(t *testing.T) {
 	}
 }
 
+// A firing that waits for long does not keep all firings of its burst in memory.
+func TestBurstForgetsItsFirings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newBurstTest(t, 5, 20)
+		m.begin(m.firings[1:]...)
+		var bursts []*burst
+		for _, o := range m.byRank {
+			for _, burst := range o.gathering {
+				bursts = append(bursts, burst)
+			}
+		}
+		m.run(0, 5, 10*time.Second)
+		for _, burst := range bursts {
+			if burst.firings != nil || burst.cohorts != nil || burst.missing != nil {
+				t.Errorf("rank %d: the burst has firings", burst.rank)
+			}
+		}
+	})
+}
+
 // A small burst has no mark, and a replica that knows all its firings does not look at them.
 func TestReplicaThatKnowsASmallBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

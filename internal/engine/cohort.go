@@ -83,10 +83,12 @@ func (d *dispatcher) burstOf(p planned) (next time.Time, longest time.Duration) 
 	return next, longest
 }
 
-// rest returns how long this replica may leave the earliest item in the timetable after its time.
+// rest returns how long after its time this replica may take the earliest item from the timetable.
 // If the item is a cohort that it will leave to others, it does this when it looks at the burst. So
-// it wakes once and not twice. If another item comes before that, the replica does not rest: the
-// firings of both may be too many for the subset.
+// it wakes once and not twice. If another item is due before that look, or soon after it, the
+// replica does not rest: the firings of both may be too many for the subset, and the second item
+// would wait for the pace. Nor does it rest if the burst already has firings. Their look would not
+// wait for the cohort.
 func (d *dispatcher) rest() time.Duration {
 	now := time.Now()
 	members := d.ranking.at(now)
@@ -94,17 +96,18 @@ func (d *dispatcher) rest() time.Duration {
 		return 0
 	}
 	p, second := d.timetable.firstTwo()
-	if p.cohort == nil || !p.cohort.summary.isCurrent(len(p.cohort.entries), d.revision, now) ||
-		!d.subsets.willBeOutside(members, p) {
+	onOwnClock := func(at time.Time) time.Time { return now.Add(at.Sub(d.clock.now())) }
+	if p.cohort == nil || !d.subsets.willBeOutside(members, p) ||
+		!p.cohort.summary.isCurrent(len(p.cohort.entries), d.revision, onOwnClock(p.at())) {
 		return 0
 	}
 	_, longest := d.burstOf(p)
-	if longest == 0 {
+	key := burstKeyOf(p.at(), longest)
+	if longest == 0 || d.lookout.gathers(key) {
 		return 0
 	}
-	due := newBurst(burstKeyOf(p.at(), longest), members).due
-	if !second.IsZero() && second.Before(due) ||
-		now.Add(due.Sub(d.clock.now())).After(members.until) {
+	due := newBurst(key, members).due
+	if !second.IsZero() && second.Before(due.Add(d.pace)) || onOwnClock(due).After(members.until) {
 		return 0
 	}
 	return due.Sub(p.at())

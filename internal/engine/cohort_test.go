@@ -384,8 +384,9 @@ func TestReplicaRestsUntilItLooksAtTheBurst(t *testing.T) {
 						rest, queued, len(due))
 				}
 			}
-			// It does not rest when it has just left the subset and knows no cohort.
-			if want := outside - seconds/10; rests < want {
+			// It does not rest when it has just left the subset and knows no cohort, or when its
+			// summary has expired, every 5 s.
+			if want := outside * 3 / 4; rests < want {
 				t.Errorf("replica %d rested %d times of %d, want at least %d", own, rests, outside,
 					want)
 			}
@@ -407,8 +408,24 @@ func TestReplicaDoesNotRest(t *testing.T) {
 		change func(c *cohortTest)
 		rests  bool
 	}{
-		"nothing":          {func(*cohortTest) {}, true},
-		"a job after it":   {func(c *cohortTest) { other(c, longestAfter) }, true},
+		"nothing":        {func(*cohortTest) {}, true},
+		"a job after it": {func(c *cohortTest) { other(c, longestAfter) }, true},
+		"a job soon after it": {func(c *cohortTest) {
+			next := c.timetable.next()
+			c.pace = 50 * time.Millisecond
+			other(c, c.rest()+c.pace-time.Millisecond)
+			if c.timetable.next() != next {
+				panic("the other job is due before")
+			}
+		}, false},
+		"a job later than that": {func(c *cohortTest) {
+			c.pace = 50 * time.Millisecond
+			other(c, c.rest()+c.pace)
+		}, true},
+		"the burst has a firing": {func(c *cohortTest) {
+			p := planned{scheduledAt: c.timetable.next().Add(-burstLength + 1), entry: c.jobs[0]}
+			c.lookout.share(&p, 500*time.Millisecond, c.ranking.at(time.Now()))
+		}, false},
 		"a job before it":  {func(c *cohortTest) { other(c, -time.Millisecond) }, false},
 		"a job with it":    {func(c *cohortTest) { other(c, 0) }, false},
 		"a job meanwhile":  {func(c *cohortTest) { other(c, sharedAfter-time.Millisecond) }, false},
@@ -422,9 +439,12 @@ func TestReplicaDoesNotRest(t *testing.T) {
 			p := c.timetable.all()[0]
 			p.cohort.entries = append(p.cohort.entries, p.cohort.entries[0])
 		}, false},
-		"the summary is old": {func(c *cohortTest) {
-			c.timetable.all()[0].cohort.summary.until = time.Now()
+		"the summary expires before": {func(c *cohortTest) {
+			c.timetable.all()[0].cohort.summary.until = c.timetable.next()
 		}, false},
+		"the summary expires after": {func(c *cohortTest) {
+			c.timetable.all()[0].cohort.summary.until = c.timetable.next().Add(1)
+		}, true},
 		"the live replicas are unknown": {func(c *cohortTest) {
 			c.ranking.current.Store(nil)
 		}, false},

@@ -268,7 +268,7 @@ func (d *dispatcher) clearQueue() {
 
 // sleep waits for the next scheduled time, for an adopted run, or for a change of the jobs that
 // this replica fires or of the live replicas. If this replica will leave the next firings to others
-// as a whole, it waits until it looks at them.
+// as a whole, it waits until the look at their burst.
 func (d *dispatcher) sleep(ctx context.Context) {
 	wait := d.intervals.sleep
 	if scheduledAt := d.timetable.next(); !scheduledAt.IsZero() {

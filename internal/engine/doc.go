@@ -72,7 +72,7 @@
 // other replicas look 250 ms to 3 s later, together at all firings that start at the same time. If
 // one of the first three replicas knows that all of these firings are begun, it leaves a mark after
 // 200 ms, and the others read only this mark. If there is none, one of them looks at the gates, and
-// leaves the mark for the rest.
+// leaves the mark for the others.
 //
 // Ranks are a hint. Replicas compare their sessions every few seconds, so two replicas may both be
 // first, or none. If the first replica is dead, frozen, drained or has no free worker, the next one

@@ -85,14 +85,16 @@ func (m *misfireChecker) readCursors(ctx context.Context, checks []weighedCheck)
 // have no record. The jobs that are furthest behind come first. Jobs whose scheduled times a pause
 // held back at the last check come last.
 func (m *misfireChecker) undecided(now time.Time) []weighedCheck {
-	all := m.table.all()
 	var checks []weighedCheck
 	var span spanCount
-	for _, e := range all {
+	for _, e := range m.table.all() {
 		decided := e.activeVersion.decidedUntil()
 		until := e.decidable(decided, now)
+		if e.activeVersion.stale() {
+			continue
+		}
 		first, weight := span.of(e.Schedule, decided, until)
-		if weight == 0 || e.activeVersion.stale() {
+		if weight == 0 {
 			continue
 		}
 		check := weighedCheck{
@@ -102,9 +104,6 @@ func (m *misfireChecker) undecided(now time.Time) []weighedCheck {
 		}
 		if check.held = m.held[e.Name]; check.held {
 			check.weight = 1
-		}
-		if checks == nil {
-			checks = make([]weighedCheck, 0, len(all))
 		}
 		checks = append(checks, check)
 	}

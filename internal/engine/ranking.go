@@ -42,7 +42,8 @@ const (
 // rankings. A ranking may be used concurrently.
 type ranking struct {
 	current atomic.Pointer[members] // nil: unknown
-	changed chan struct{}           // holds a value when the members have changed; may be nil
+	// changed holds a value when the members have changed or are unknown. It may be nil.
+	changed chan struct{}
 }
 
 // members are the live replicas as of a comparison.
