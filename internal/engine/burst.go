@@ -215,16 +215,16 @@ func (l *lookout) dueBursts(now time.Time) (due []*burst) {
 
 // lookAtBurst looks at a burst. Firings that no replica has begun become turns of this replica.
 func (l *lookout) lookAtBurst(ctx context.Context, m *burst) {
-	if again := l.lookAtOnce(ctx, m); !again.IsZero() {
+	if again := l.lookOnce(ctx, m); !again.IsZero() {
 		l.lookAgain(m, again)
 		return
 	}
-	// a firing that waits for long keeps the burst in memory
+	// A waiting firing keeps the burst in memory, but needs no list.
 	m.cohorts, m.firings, m.missing = nil, nil, nil
 }
 
-// lookAtOnce returns when to look at the burst again, or the zero time.
-func (l *lookout) lookAtOnce(ctx context.Context, m *burst) time.Time {
+// lookOnce looks at a burst, and returns when to look again, or the zero time.
+func (l *lookout) lookOnce(ctx context.Context, m *burst) time.Time {
 	now := l.clock.now()
 	if !m.looked {
 		few := l.locker == nil || m.sum.number < burstMin

@@ -61,7 +61,7 @@ func (d *dispatcher) leaveCohort(p planned, now time.Time) bool {
 	if d.subsets.members.len() <= sharedRank || !d.subsets.isOutside() {
 		return false
 	}
-	next, longest := d.burstOf(p)
+	next, longest := d.longestOf(p)
 	if now.Sub(p.at()) >= longest+sharedAfter ||
 		!d.lookout.shareCohort(p, longest, d.subsets.members) {
 		return false
@@ -70,9 +70,10 @@ func (d *dispatcher) leaveCohort(p planned, now time.Time) bool {
 	return true
 }
 
-// burstOf returns the next scheduled time of a cohort, and the longest delay of the burst to which
-// this replica may add all its firings at once, or 0 if it must handle them one by one.
-func (d *dispatcher) burstOf(p planned) (next time.Time, longest time.Duration) {
+// longestOf returns the next scheduled time of a cohort, and the longest delay of the burst to
+// which this replica may add all firings of the cohort together. The delay is 0 if the replica must
+// handle them one by one.
+func (d *dispatcher) longestOf(p planned) (next time.Time, longest time.Duration) {
 	s := &p.cohort.summary
 	next = d.next.of(p.cohort.entries[0].Schedule, p.scheduledAt)
 	longest = mayShare(longestDelay(s.longest, p.scheduledAt, next))
@@ -85,10 +86,13 @@ func (d *dispatcher) burstOf(p planned) (next time.Time, longest time.Duration) 
 
 // rest returns how long after its time this replica may take the earliest item from the timetable.
 // If the item is a cohort that it will leave to others, it does this when it looks at the burst. So
-// it wakes once and not twice. If another item is due before that look, or soon after it, the
-// replica does not rest: the firings of both may be too many for the subset, and the second item
-// would wait for the pace. Nor does it rest if the burst already has firings. Their look would not
-// wait for the cohort.
+// it wakes once and not twice.
+//
+// The replica does not rest in these cases:
+//   - Another item is due before that look. The firings of both may be too many for the subset.
+//   - Another item is due soon after that look. It would wait for the pace.
+//   - The burst already has firings. The look at them would not wait for the cohort.
+//   - The live replicas are not known until then.
 func (d *dispatcher) rest() time.Duration {
 	now := time.Now()
 	members := d.ranking.at(now)
@@ -97,11 +101,12 @@ func (d *dispatcher) rest() time.Duration {
 	}
 	p, second := d.timetable.firstTwo()
 	onOwnClock := func(at time.Time) time.Time { return now.Add(at.Sub(d.clock.now())) }
-	if p.cohort == nil || !d.subsets.willBeOutside(members, p) ||
-		!p.cohort.summary.isCurrent(len(p.cohort.entries), d.revision, onOwnClock(p.at())) {
+	if p.cohort == nil ||
+		!p.cohort.summary.isCurrent(len(p.cohort.entries), d.revision, onOwnClock(p.at())) ||
+		!d.subsets.willBeOutside(members, p) {
 		return 0
 	}
-	_, longest := d.burstOf(p)
+	_, longest := d.longestOf(p)
 	key := burstKeyOf(p.at(), longest)
 	if longest == 0 || d.lookout.gathers(key) {
 		return 0
