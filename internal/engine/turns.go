@@ -6,7 +6,7 @@ const (
 	// turnTakers is how many replicas have their turn in each interval. One would do, but it may
 	// have no free worker, or be dead.
 	turnTakers = 3
-	// turnAtLeast is after how many intervals a replica has its turn at the latest.
+	// turnAtLeast is after how many intervals a replica looks for waiting runs at the latest.
 	turnAtLeast = 10
 	// turnShift is how much earlier than a multiple of its length an interval begins. Most jobs are
 	// due at whole seconds, and the upkeep should not be in their way.
@@ -23,7 +23,7 @@ type turns struct {
 }
 
 // longest returns how long it takes at most until each live replica with the same cron table has
-// had its turn. If the others are not known, it assumes that there are many.
+// looked for waiting runs. If the others are not known, it assumes that there are many.
 func (t turns) longest(interval time.Duration) time.Duration {
 	if n := t.ranking.at(time.Now()).len(); n > 0 && n <= turnTakers {
 		return 2 * interval
@@ -31,14 +31,20 @@ func (t turns) longest(interval time.Duration) time.Duration {
 	return (turnAtLeast + 1) * interval
 }
 
+// rarest returns after how long a replica does other work at the latest. The time grows with the
+// replicas, so that they hardly do it more often together.
+func (t turns) rarest(interval time.Duration) time.Duration {
+	return time.Duration(max(turnAtLeast, t.ranking.at(time.Now()).len())) * interval
+}
+
 // next returns the first time from earliest on, but not before now, at which it is this replica's
 // turn, for work that the cluster needs once in each interval. It may change when the members do.
-// last is when this replica did the work last. All times are of this machine's clock.
-func (t turns) next(now time.Time, interval time.Duration, last, earliest time.Time) time.Time {
+// From overdue on, the replica does not wait for its turn. All times are of this machine's clock.
+func (t turns) next(now time.Time, interval time.Duration, overdue, earliest time.Time) time.Time {
 	if earliest.Before(now) {
 		earliest = now
 	}
-	members, overdue := t.ranking.at(now), last.Add(turnAtLeast*interval)
+	members := t.ranking.at(now)
 	if members.len() <= turnTakers {
 		return earliest
 	}

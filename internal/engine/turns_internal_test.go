@@ -28,7 +28,8 @@ func TestReplicasTakeTurns(t *testing.T) {
 			}
 			for i := range all {
 				since := now.Sub(last[i])
-				if all[i].next(now, time.Second, last[i], last[i].Add(time.Second)).After(now) {
+				overdue := last[i].Add(turnAtLeast * time.Second)
+				if all[i].next(now, time.Second, overdue, last[i].Add(time.Second)).After(now) {
 					if since >= turnAtLeast*time.Second {
 						t.Errorf("replica %d: got no turn for %s", i, since)
 					}
@@ -52,6 +53,34 @@ func TestReplicasTakeTurns(t *testing.T) {
 	})
 }
 
+// With many replicas, the turns that are overdue add little to the three of an interval.
+func TestOverdueTurnsDoNotGrowWithTheReplicas(t *testing.T) {
+	for _, replicas := range []int{12, 48, 100} {
+		synctest.Test(t, func(t *testing.T) {
+			const length, interval = time.Hour, 5 * time.Second
+			sessions, until := liveSessions(replicas), time.Now().Add(length)
+			taken := 0
+			for _, s := range sessions {
+				own := turns{&ranking{}, &clusterClock{}}
+				own.ranking.update(sessions, s.Session, until)
+				for last := time.Now(); last.Before(until); taken++ {
+					overdue := last.Add(own.rarest(interval))
+					next := own.next(last, interval, overdue, last.Add(interval))
+					if most := time.Duration(max(replicas, 10)) * interval; next.Sub(last) > most {
+						t.Errorf("got no turn for %s, want one within %s", next.Sub(last), most)
+					}
+					last = next
+				}
+			}
+			each := float64(taken) / float64(length/interval)
+			if each < turnTakers-0.2 || each > turnTakers+1 {
+				t.Errorf("%d replicas: got %.2f turns in an interval, want about %d", replicas,
+					each, turnTakers)
+			}
+		})
+	}
+}
+
 // The turns of an interval are a third of it apart. An interval begins half a second before a
 // multiple of its length.
 func TestTurnsOfAnIntervalAreApart(t *testing.T) {
@@ -62,7 +91,7 @@ func TestTurnsOfAnIntervalAreApart(t *testing.T) {
 	for _, s := range sessions {
 		r := &ranking{}
 		r.update(sessions, s.Session, begin.Add(time.Hour))
-		next := turns{r, &clusterClock{}}.next(begin, interval, begin, begin)
+		next := turns{r, &clusterClock{}}.next(begin, interval, begin.Add(time.Hour), begin)
 		if after := next.Sub(begin); after < interval {
 			turned[after]++
 		}
@@ -84,16 +113,16 @@ func TestNextTurnIsTheFirst(t *testing.T) {
 		r.update(sessions, s.Session, start.Add(time.Hour))
 		all := turns{r, &clusterClock{}}
 		for last := start; last.Before(start.Add(time.Minute)); {
-			earliest := last.Add(interval / 4)
-			next := all.next(last, interval, last, earliest)
+			earliest, overdue := last.Add(interval/4), last.Add(turnAtLeast*interval)
+			next := all.next(last, interval, overdue, earliest)
 			if next.Before(earliest) || next.Sub(last) > turnAtLeast*interval {
 				t.Fatalf("got the next turn %s after the last one", next.Sub(last))
 			}
-			if at := all.next(next, interval, last, next); !at.Equal(next) {
+			if at := all.next(next, interval, overdue, next); !at.Equal(next) {
 				t.Fatalf("at its next turn, the replica has its turn only %s later", at.Sub(next))
 			}
 			for at := earliest; at.Before(next); at = at.Add(20 * time.Millisecond) {
-				if got := all.next(at, interval, last, at); !got.Equal(next) {
+				if got := all.next(at, interval, overdue, at); !got.Equal(next) {
 					t.Fatalf("%s before the next turn: got it in %s", next.Sub(at), got.Sub(at))
 				}
 			}

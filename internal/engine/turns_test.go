@@ -181,15 +181,22 @@ func (s *timedUpkeep) ExpireDisconnected(context.Context, uuid.UUID) (storage.Di
 }
 
 // One of three replicas does the upkeep in each interval. One of twenty does it when it has its
-// turn, which is after ten intervals at the latest. It goes on searching for disconnected sessions.
+// turn: it adopts after ten intervals at the latest, and sweeps after twenty. It goes on searching
+// for disconnected sessions.
 func TestUpkeepWaitsForItsTurn(t *testing.T) {
 	const seconds = 120
+	type times struct {
+		least, most int
+		longest     time.Duration // between two
+	}
 	for _, test := range []struct {
-		replicas, least, most int           // adoptions
-		longest               time.Duration // between adoptions
+		replicas          int
+		adoptions, sweeps times
 	}{
-		{3, seconds - 1, seconds + 1, time.Second},
-		{20, seconds / 10, seconds / 2, 10 * time.Second},
+		{3, times{seconds - 2, seconds + 2, time.Second},
+			times{seconds/3 - 2, seconds/3 + 2, 3 * time.Second}},
+		{20, times{seconds/10 - 1, seconds / 2, 10 * time.Second},
+			times{seconds/60 - 1, seconds / 6, 60 * time.Second}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newRankedCluster(t, 0, 0, nil)
@@ -209,22 +216,23 @@ func TestUpkeepWaitsForItsTurn(t *testing.T) {
 			if n := len(slices.DeleteFunc(store.searches, before)); n < seconds-1 {
 				t.Errorf("%d replicas: got %d searches, want one each second", test.replicas, n)
 			}
-			for what, times := range map[string][]time.Time{"adoption": store.adoptions,
-				"sweep": store.sweeps} {
-				interval := map[string]int{"adoption": 1, "sweep": 3}[what]
-				times = slices.DeleteFunc(times, before)
-				if n := len(times) * interval; n < test.least-interval || n > test.most+interval {
-					t.Errorf("%d replicas: got %d times a %s, want about %d to %d", test.replicas,
-						len(times), what, test.least/interval, test.most/interval)
+			expect := func(what string, got []time.Time, want times) {
+				got = slices.DeleteFunc(got, before)
+				if n := len(got); n < want.least || n > want.most {
+					t.Errorf("%d replicas: got %d times a %s, want %d to %d", test.replicas, n,
+						what, want.least, want.most)
 				}
-				for i, at := range times[1:] {
-					longest := time.Duration(interval)*test.longest + 20*time.Millisecond
-					if gap := at.Sub(times[i]); gap > longest {
+				last := from
+				for _, at := range got {
+					if gap := at.Sub(last); gap > want.longest+20*time.Millisecond {
 						t.Errorf("%d replicas: got no %s for %s, want one within %s", test.replicas,
-							what, gap, longest)
+							what, gap, want.longest)
 					}
+					last = at
 				}
 			}
+			expect("adoption", store.adoptions, test.adoptions)
+			expect("sweep", store.sweeps, test.sweeps)
 		})
 	}
 }

@@ -100,16 +100,20 @@ func (u *upkeep) round(ctx context.Context, session *liveSession, woken bool) (m
 
 // nextPoll returns when this replica next looks for dependents, backfills and waiting runs.
 func (u *upkeep) nextPoll(now time.Time) time.Time {
-	return u.turns.next(now, u.intervals.adopt, u.polled, u.polled.Add(u.intervals.adopt))
+	interval := u.intervals.adopt
+	return u.turns.next(now, interval, u.polled.Add(turnAtLeast*interval), u.polled.Add(interval))
 }
 
 func (u *upkeep) nextSweep(now time.Time) time.Time {
-	return u.turns.next(now, u.intervals.sweep, u.swept, u.sweep)
+	interval := u.intervals.sweep
+	return u.turns.next(now, interval, u.swept.Add(u.turns.rarest(interval)), u.sweep)
 }
 
 // nextCheck returns when this replica next checks for misfires.
 func (u *upkeep) nextCheck(now time.Time) time.Time {
-	return u.turns.next(now, u.intervals.misfires, u.checked, u.checked.Add(u.intervals.misfires))
+	interval := u.intervals.misfires
+	return u.turns.next(now, interval, u.checked.Add(u.turns.rarest(interval)),
+		u.checked.Add(interval))
 }
 
 // searchInterval returns the time until the next search for disconnected sessions.
