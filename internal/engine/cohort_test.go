@@ -99,8 +99,8 @@ func (c *cohortTest) state() (lines []string) {
 
 // pauses pauses a job.
 func (c *cohortTest) pauses(job string) {
-	c.controlState.pauses = []storage.Pause{
-		{Target: storage.Target{Kind: storage.TargetJob, Name: job}}}
+	c.controlState.pauses.Store(&[]storage.Pause{
+		{Target: storage.Target{Kind: storage.TargetJob, Name: job}}})
 	c.revise()
 }
 
@@ -144,11 +144,11 @@ func TestCohortIsHandledAsItsFirings(t *testing.T) {
 		"one is resumed": {change: func(c *cohortTest) {
 			c.pauses("job-05")
 			c.tick()
-			c.controlState.pauses = nil
+			c.controlState.pauses.Store(nil)
 			c.revise()
 		}},
 		"drained": {change: func(c *cohortTest) {
-			c.controlState.drained = true
+			c.controlState.drained.Store(true)
 			c.revise()
 		}},
 		"others fire one": {change: func(c *cohortTest) {

@@ -37,9 +37,9 @@ type controlState struct {
 	log          zerolog.Logger
 	intervals    *pollIntervals
 
-	mu      sync.Mutex
-	pauses  []storage.Pause
-	drained bool
+	// written by run's goroutine only
+	pauses  atomic.Pointer[[]storage.Pause] // nil: none
+	drained atomic.Bool
 
 	listening atomic.Bool   // actions are announced
 	polls     chan struct{} // holds a value when a poll is requested
@@ -61,9 +61,7 @@ type controlState struct {
 // paused returns the pause that covers a job of that group, if there is one. It may be called
 // concurrently, as may draining and requestPoll.
 func (o *controlState) paused(job, group string) (storage.Pause, bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, p := range o.pauses {
+	for _, p := range o.activePauses() {
 		if p.Covers(job, group) {
 			return p, true
 		}
@@ -71,12 +69,16 @@ func (o *controlState) paused(job, group string) (storage.Pause, bool) {
 	return storage.Pause{}, false
 }
 
-// draining reports whether this replica must start nothing except further attempts.
-func (o *controlState) draining() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.drained
+// activePauses returns the active pauses. They must not be changed.
+func (o *controlState) activePauses() []storage.Pause {
+	if pauses := o.pauses.Load(); pauses != nil {
+		return *pauses
+	}
+	return nil
 }
+
+// draining reports whether this replica must start nothing except further attempts.
+func (o *controlState) draining() bool { return o.drained.Load() }
 
 // rebuildAdded requests that added jobs are built again, because they may use changed parts of the
 // configuration.
@@ -203,10 +205,7 @@ func (o *controlState) obey(now storage.ControlState) {
 
 // drain sets whether the replica is drained, and reports whether that changed.
 func (o *controlState) drain(draining bool) bool {
-	o.mu.Lock()
-	changed := o.drained != draining
-	o.drained = draining
-	o.mu.Unlock()
+	changed := o.drained.Swap(draining) != draining
 	switch {
 	case changed && draining:
 		o.log.Warn().Int("runs", o.active.len()).Msg("replica drained")
@@ -218,11 +217,8 @@ func (o *controlState) drain(draining bool) bool {
 
 // pause sets the active pauses, and reports whether they changed.
 func (o *controlState) pause(pauses []storage.Pause) bool {
-	o.mu.Lock()
-	before := o.pauses
-	o.pauses = pauses
-	o.mu.Unlock()
-	was, is := byID(before), byID(pauses)
+	was, is := byID(o.activePauses()), byID(pauses)
+	o.pauses.Store(&pauses)
 	for id, p := range is {
 		if _, known := was[id]; !known {
 			o.log.Info().Stringer("target", p.Target).Str("by", p.By).Msg("paused")

@@ -35,18 +35,18 @@ func newTestDispatcher(t *testing.T) (*dispatcher, *entry) {
 func TestSuspendedJobKeepsOneScheduledTime(t *testing.T) {
 	for name, rest := range map[string]func(*dispatcher, *entry){
 		"its job is paused": func(d *dispatcher, _ *entry) {
-			d.controlState.pauses = []storage.Pause{
-				{Target: storage.Target{Kind: storage.TargetJob, Name: "job"}}}
+			d.controlState.pauses.Store(&[]storage.Pause{
+				{Target: storage.Target{Kind: storage.TargetJob, Name: "job"}}})
 		},
 		"its group is paused": func(d *dispatcher, _ *entry) {
-			d.controlState.pauses = []storage.Pause{
-				{Target: storage.Target{Kind: storage.TargetGroup, Name: "night"}}}
+			d.controlState.pauses.Store(&[]storage.Pause{
+				{Target: storage.Target{Kind: storage.TargetGroup, Name: "night"}}})
 		},
 		"everything is paused": func(d *dispatcher, _ *entry) {
-			d.controlState.pauses = []storage.Pause{
-				{Target: storage.Target{Kind: storage.TargetAll}}}
+			d.controlState.pauses.Store(&[]storage.Pause{
+				{Target: storage.Target{Kind: storage.TargetAll}}})
 		},
-		"drained":        func(d *dispatcher, _ *entry) { d.controlState.drained = true },
+		"drained":        func(d *dispatcher, _ *entry) { d.controlState.drained.Store(true) },
 		"others fire it": func(_ *dispatcher, e *entry) { e.activeVersion.active.Store(2) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,8 +97,8 @@ func TestQueuedScheduledTimeOfAPausedJobIsHeld(t *testing.T) {
 		time.Sleep(time.Second)
 		d.tick()
 		p, _ := d.ready.pop()
-		d.controlState.pauses = []storage.Pause{
-			{Target: storage.Target{Kind: storage.TargetJob, Name: "job"}}}
+		d.controlState.pauses.Store(&[]storage.Pause{
+			{Target: storage.Target{Kind: storage.TargetJob, Name: "job"}}})
 		if !d.leaves(p) {
 			t.Error("scheduled time of a paused job: got a firing, want none")
 		}
@@ -107,7 +107,7 @@ func TestQueuedScheduledTimeOfAPausedJobIsHeld(t *testing.T) {
 			t.Error("scheduled time of a job that is still paused: got it begun or dropped, " +
 				"want it kept for later")
 		}
-		d.controlState.pauses = nil
+		d.controlState.pauses.Store(nil)
 		d.revise()
 		if q, ok := d.ready.pop(); !ok || d.leaves(q) ||
 			!q.ScheduledAt.Equal(p.ScheduledAt) {
@@ -121,7 +121,7 @@ func TestDrainedReplicaForgetsAdoptedRuns(t *testing.T) {
 		d, e := newTestDispatcher(t)
 		run := uuid.New()
 		d.ready.push(pending{entry: e, adopted: run, done: d.active.track(run)})
-		d.controlState.drained = true
+		d.controlState.drained.Store(true)
 		d.revise()
 		if d.ready.len() != 0 || len(d.held) != 0 || d.active.tracked[run] {
 			t.Errorf("%d queued, %d held, cared for: %v", d.ready.len(), len(d.held),
