@@ -152,6 +152,7 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []storage.MisfireCheck
 		return strings.Compare(a.Job, b.Job)
 	})
 	cursors := map[string]time.Time{}
+	pauses, up := s.pauses(), s.spans()
 	var behind []storage.MisfireCheck
 	var given []storage.Cursor
 	for _, c := range checks {
@@ -164,7 +165,7 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []storage.MisfireCheck
 		if j.absent() {
 			absence = storage.Span{}
 		}
-		cursor := c.Cursor(j.checkedUntil, s.now(), s.pauses(), s.spans(), absence)
+		cursor := c.Cursor(j.checkedUntil, s.now(), pauses, up, absence)
 		if cursor.Decided(c.ScheduledAt) {
 			continue
 		}
