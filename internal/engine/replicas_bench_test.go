@@ -18,8 +18,8 @@ import (
 )
 
 // BenchmarkReplicas measures how the processor time of a firing grows with the replicas: 1,000 jobs
-// every second, for 20 s, with an in-memory store and in-memory advisory locks. It needs a minute
-// and a half.
+// every second, for 20 s, with an in-memory store and in-memory advisory locks. It takes two
+// minutes.
 //
 // The garbage collector is off. In one process, it would mark the jobs of all replicas each time,
 // but each replica of a cluster has a collector of its own.
