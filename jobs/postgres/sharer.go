@@ -80,6 +80,10 @@ func (sh *sharer) execute(ctx context.Context, run *jobs.Run,
 	if r.lostReply != nil {
 		r.committed, r.err = sh.store.hasCommitted(ctx, run, r.lostReply)
 	}
+	if !r.committed && r.err == nil {
+		// nil unless ctx has ended; then the run cannot begin a transaction of its own either
+		r.err = context.Cause(ctx)
+	}
 	switch {
 	case r.err != nil:
 		return nil, false, wrap("shared transaction", r.err)

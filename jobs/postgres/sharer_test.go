@@ -131,6 +131,26 @@ func TestContextEndsBeforeASharedTransaction(t *testing.T) {
 	s.expectCommitted(true, false)
 }
 
+// If the context ends while share begins, share may leave the run out, and its call may end first.
+// The error still says why the context has ended.
+func TestShareLeavesOutARunWhoseContextEnds(t *testing.T) {
+	s := newSharing(t, []string{insertOne})
+	cause := errors.New("cancelled by anna")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	s.a.sharer.calls = batch.New(batch.Options[*sharedRun, struct{}]{Most: 1, Timeout: time.Hour,
+		Send: func(ctx context.Context, runs []*sharedRun) ([]struct{}, error) {
+			runs[0].taken.Store(true) // by the end of its context
+			s.a.sharer.share(ctx, runs)
+			cancel(cause)
+			return make([]struct{}, 1), nil
+		}})
+	if _, err := s.a.RunStatements(ctx, s.runs[0].run, storage.Script{
+		Statements: s.runs[0].statements, Share: true}); !errors.Is(err, cause) {
+		t.Errorf("got error %v, want %v", err, cause)
+	}
+	s.expectCommitted(false)
+}
+
 // A run whose context ends later waits for the result.
 func TestContextEndsDuringASharedTransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
