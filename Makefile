@@ -115,7 +115,8 @@ testrun:
 bench: tools ## three replicas with 200 and 1,000 jobs a second, and locks against plain memcached
 	$(GO) run ./examples/bench
 	$(GO) run ./examples/bench -no-op -tables 50 -jobs 1000
-	$(GO) test -run '^$$' -bench . -benchtime 2s ./locking/... ./internal/engine ./jobs/...
+	$(GO) test -run '^$$' -bench . -benchtime 2s -timeout 20m ./locking/... ./internal/engine \
+		./jobs/...
 	$(GO) test -run '^$$' -bench 'LargeTable|Triggers' -benchtime 1x -timeout 20m .
 
 # A module of its own: Holdfast does not depend on a peer.

@@ -211,7 +211,8 @@ func (d *drift) jobs(ctx context.Context) []string {
 }
 
 // hash identifies the jobs of the configuration, with everything that decides when and how they are
-// fired. It does not cover added jobs, which are the same for all replicas.
+// fired. It does not cover added jobs: they are in the store, and a replica leaves those that it
+// cannot fire to others.
 func (t *cronTable) hash() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

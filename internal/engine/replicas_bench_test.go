@@ -54,6 +54,9 @@ func BenchmarkReplicas(b *testing.B) {
 				time.Sleep(measure)
 			}
 			firings := ended.Load() - before
+			if firings == 0 {
+				b.Fatal("got no firings")
+			}
 			b.ReportMetric(float64((processTime(b)-used).Microseconds())/float64(firings),
 				"µs/firing")
 			b.ReportMetric(float64(firings)/(float64(b.N)*measure.Seconds()), "firings/s")

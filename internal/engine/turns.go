@@ -6,7 +6,8 @@ const (
 	// turnTakers is how many replicas have their turn in each interval. One would do, but it may
 	// have no free worker, or be dead.
 	turnTakers = 3
-	// turnAtLeast is after how many intervals a replica looks for waiting runs at the latest.
+	// turnAtLeast is after how many intervals a replica looks for waiting runs at the latest. In a
+	// small cluster, this is so for sweeps and misfire checks too.
 	turnAtLeast = 10
 	// turnShift is how much earlier than a multiple of its length an interval begins. Most jobs are
 	// due at whole seconds, and the upkeep should not be in their way.
@@ -31,8 +32,8 @@ func (t turns) longest(interval time.Duration) time.Duration {
 	return (turnAtLeast + 1) * interval
 }
 
-// rarest returns after how long a replica does other work at the latest. The time grows with the
-// replicas, so that they hardly do it more often together.
+// rarest returns the longest time between two sweeps, or two checks for misfires, of this replica.
+// It grows with the number of replicas, so that all of them together do about the same.
 func (t turns) rarest(interval time.Duration) time.Duration {
 	return time.Duration(max(turnAtLeast, t.ranking.at(time.Now()).len())) * interval
 }
