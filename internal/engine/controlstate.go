@@ -69,7 +69,7 @@ func (o *controlState) paused(job, group string) (storage.Pause, bool) {
 	return storage.Pause{}, false
 }
 
-// activePauses returns the active pauses. They must not be changed.
+// activePauses returns the active pauses. Callers must not change them.
 func (o *controlState) activePauses() []storage.Pause {
 	if pauses := o.pauses.Load(); pauses != nil {
 		return *pauses

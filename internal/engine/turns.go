@@ -7,7 +7,7 @@ const (
 	// have no free worker, or be dead.
 	turnTakers = 3
 	// turnAtLeast is after how many intervals a replica looks for waiting runs at the latest. In a
-	// small cluster, this is so for sweeps and misfire checks too.
+	// cluster of at most ten replicas, it sweeps and checks for misfires as often.
 	turnAtLeast = 10
 	// turnShift is how much earlier than a multiple of its length an interval begins. Most jobs are
 	// due at whole seconds, and the upkeep should not be in their way.
@@ -33,7 +33,7 @@ func (t turns) longest(interval time.Duration) time.Duration {
 }
 
 // rarest returns the longest time between two sweeps, or two checks for misfires, of this replica.
-// It grows with the number of replicas, so that all of them together do about the same.
+// It grows with the number of replicas, so that the sum of all replicas hardly grows.
 func (t turns) rarest(interval time.Duration) time.Duration {
 	return time.Duration(max(turnAtLeast, t.ranking.at(time.Now()).len())) * interval
 }

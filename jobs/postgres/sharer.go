@@ -81,7 +81,8 @@ func (sh *sharer) execute(ctx context.Context, run *jobs.Run,
 		r.committed, r.err = sh.store.hasCommitted(ctx, run, r.lostReply)
 	}
 	if !r.committed && r.err == nil {
-		// nil unless ctx has ended; then the run cannot begin a transaction of its own either
+		// The cause is nil unless ctx has ended. Then the run cannot begin a transaction of its own
+		// either.
 		r.err = context.Cause(ctx)
 	}
 	switch {

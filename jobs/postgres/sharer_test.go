@@ -131,8 +131,8 @@ func TestContextEndsBeforeASharedTransaction(t *testing.T) {
 	s.expectCommitted(true, false)
 }
 
-// If the context ends while share begins, share may leave the run out, and its call may end first.
-// The error still says why the context has ended.
+// If the context of a run ends while a call of share begins, the call may leave the run out, and
+// end before ask notices the end of the context. The error still says why the context has ended.
 func TestShareLeavesOutARunWhoseContextEnds(t *testing.T) {
 	s := newSharing(t, []string{insertOne})
 	cause := errors.New("cancelled by anna")

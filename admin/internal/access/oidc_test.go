@@ -236,8 +236,9 @@ func TestOIDC(t *testing.T) {
 		}
 		reply := signIn()
 		// The library may still use the keys of the request before, because a goroutine frees a
-		// request for keys only after its result was used. Nothing tells when it has. The guard
-		// refuses an address after 40 failures.
+		// request for keys only after its result was used. The test cannot see when this happens.
+		// The tries for all keys are fewer than the 40 failures after which the guard refuses an
+		// address.
 		for try := 0; try < 12 && reply.Code == http.StatusForbidden; try++ {
 			time.Sleep(50 * time.Millisecond)
 			reply = signIn()
