@@ -48,7 +48,7 @@ probe AS (
     FROM probe p CROSS JOIN LATERAL (
         SELECT w.* FROM (
             SELECT * FROM holdfast.wants w WHERE w.resource = p.name COLLATE "C"
-                AND (w.since, w.run) < (p.since, p.run)
+                AND w.since > '-infinity' AND (w.since, w.run) < (p.since, p.run)
             ORDER BY w.since, w.run OFFSET 0) w
         CROSS JOIN LATERAL (` + liveWaiter + `) o
         WHERE w.run <> p.run AND NOT (p.mode = 'shared' AND w.mode = 'shared')
@@ -60,7 +60,7 @@ probe AS (
         SELECT w.* FROM (
             SELECT * FROM holdfast.wants w
             WHERE w.resource > p.name COLLATE "C" || '/' AND w.resource < p.name COLLATE "C" || '0'
-                AND (w.since, w.run) < (p.since, p.run) OFFSET 0) w
+                AND w.since > '-infinity' AND (w.since, w.run) < (p.since, p.run) OFFSET 0) w
         CROSS JOIN LATERAL (` + liveWaiter + `) o
         WHERE w.run <> p.run AND NOT (p.mode = 'shared' AND w.mode = 'shared')
         LIMIT 1) w

@@ -48,7 +48,7 @@ const (
 WITH gone AS (
     DELETE FROM holdfast.claims WHERE token = $1 AND run = $2 RETURNING run
 ), freed AS (
-    DELETE FROM holdfast.grants WHERE token = $1
+    DELETE FROM holdfast.grants WHERE token + 0 = $1
 ), saved_outputs AS (
     INSERT INTO holdfast.outputs AS o (run, output, result) SELECT run, $3::text, $4::text FROM gone
         WHERE $3 <> '' OR $4 IS NOT NULL

@@ -65,7 +65,7 @@ WITH gone AS (
 	finishGone = `
     WHERE c.token = ANY($1) AND c.token = e.token AND (c.run = e.run) IS TRUE`
 	finishChanged = `, freed AS (
-    DELETE FROM holdfast.grants g WHERE g.token = ANY(ARRAY(SELECT token FROM gone))
+    DELETE FROM holdfast.grants g WHERE g.token + 0 = ANY(ARRAY(SELECT token FROM gone))
 ), changed AS (
     UPDATE holdfast.runs r SET state = e.state, reason = e.reason, detail = e.detail,
         error = e.error, `

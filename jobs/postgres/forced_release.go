@@ -31,7 +31,7 @@ SELECT c.run, c.token, coalesce(c.owner,
     jsonb_build_object('replica', r.replica, 'job', r.job, 'run_id', r.id)),
     (SELECT jsonb_agg(jsonb_build_object('resource', g.resource, 'mode', g.mode, 'slots', g.slots)
         ORDER BY g.resource)
-     FROM holdfast.grants g WHERE g.token = c.token)
+     FROM holdfast.grants g WHERE g.token + 0 = c.token)
 FROM holdfast.claims c LEFT JOIN holdfast.runs r ON r.id = c.run WHERE c.token = $1`
 
 	// forceRelease ends a run without a successor.
@@ -39,7 +39,7 @@ FROM holdfast.claims c LEFT JOIN holdfast.runs r ON r.id = c.run WHERE c.token =
 WITH gone AS (
     DELETE FROM holdfast.claims WHERE token = $1 RETURNING token, run, owner
 ), freed AS (
-    DELETE FROM holdfast.grants WHERE token = $1 RETURNING resource, mode, slots
+    DELETE FROM holdfast.grants WHERE token + 0 = $1 RETURNING resource, mode, slots
 ), lost AS (
     UPDATE holdfast.runs r SET state = 'lost', reason = 'released', detail = $2,
         finished_at = clock_timestamp()

@@ -37,7 +37,7 @@ WITH gone AS (
         ORDER BY token FOR UPDATE SKIP LOCKED))
     RETURNING token
 )
-DELETE FROM holdfast.grants WHERE token = ANY(ARRAY(SELECT token FROM gone))`
+DELETE FROM holdfast.grants WHERE token + 0 = ANY(ARRAY(SELECT token FROM gone))`
 
 	endWaits = `
 WITH gone AS (

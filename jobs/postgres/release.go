@@ -19,7 +19,7 @@ WITH gone AS (
             FOR UPDATE))
     RETURNING token
 ), freed AS (
-    DELETE FROM holdfast.grants WHERE token = ANY(ARRAY(SELECT token FROM gone))
+    DELETE FROM holdfast.grants WHERE token + 0 = ANY(ARRAY(SELECT token FROM gone))
 )
 SELECT token FROM gone`
 
@@ -39,7 +39,7 @@ WITH gone AS (
         ORDER BY token FOR UPDATE))
     RETURNING token
 )
-DELETE FROM holdfast.grants WHERE token = ANY(ARRAY(SELECT token FROM gone))`
+DELETE FROM holdfast.grants WHERE token + 0 = ANY(ARRAY(SELECT token FROM gone))`
 )
 
 // Release gives claims back. It waits for open transactions that the claims fence. It returns an

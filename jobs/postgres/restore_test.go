@@ -145,3 +145,25 @@ func TestTokensOfRowsCount(t *testing.T) {
 		t.Errorf("got %+v, %v, want 5000 as the largest token", raised, err)
 	}
 }
+
+// A publication of all tables, for logical replication, must not prevent the deletion of rows.
+func TestTablesCanBePublished(t *testing.T) {
+	s := newHarness(t)
+	tx, err := s.watcher().Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context()) //nolint:errcheck // nothing was written
+	tables := query[[]string](s, `
+SELECT array_agg(c.oid::regclass::text) FROM pg_class c
+    WHERE c.relkind = 'r' AND c.relnamespace = 'holdfast'::regnamespace`)
+	publication := "CREATE PUBLICATION all_tables FOR TABLE " + strings.Join(tables, ", ")
+	if _, err := tx.Exec(t.Context(), publication); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range tables {
+		if _, err := tx.Exec(t.Context(), "DELETE FROM "+table+" WHERE false"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -74,7 +74,7 @@ WITH gone AS (
     WHERE c.token = ANY($1) AND c.token = e.token AND (c.run = e.run) IS TRUE
     RETURNING c.run, e.output, e.result
 ), freed AS (
-    DELETE FROM holdfast.grants WHERE token = ANY($1)
+    DELETE FROM holdfast.grants WHERE token + 0 = ANY($1)
 ), saved_outputs AS (
     INSERT INTO holdfast.outputs AS o (run, output, result) SELECT run, output, result FROM gone
     ON CONFLICT (run) DO UPDATE SET ` + retainOutput + `

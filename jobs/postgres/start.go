@@ -218,7 +218,8 @@ LEFT JOIN LATERAL (
     WHERE w.run = q.run AND r.state = 'waiting'
         AND w.reserved_until > clock_timestamp() OFFSET 0) place ON true
 LEFT JOIN LATERAL (
-    SELECT w.run FROM (SELECT * FROM holdfast.wants w WHERE w.resource = 'job:' || q.job COLLATE "C"
+    SELECT w.run FROM (SELECT * FROM holdfast.wants w
+        WHERE w.resource = 'job:' || q.job COLLATE "C" AND w.since > '-infinity'
         ORDER BY w.since, w.run OFFSET 0) w
     CROSS JOIN LATERAL (` + liveWaiter + `) o
     WHERE r.state = 'waiting' LIMIT 1) queued ON queued.run <> q.run`

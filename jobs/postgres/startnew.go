@@ -62,9 +62,11 @@ WITH alive AS MATERIALIZED (
             AND NOT (n.mode = 'shared' AND g.mode = 'shared')`
 
 	olderWants = `
-        OR EXISTS (SELECT FROM holdfast.wants w WHERE w.resource = ANY($9) AND w.since <= $7)
+        OR EXISTS (SELECT FROM holdfast.wants w WHERE w.resource = ANY($9)
+                AND w.since > '-infinity' AND w.since <= $7)
             AND EXISTS (SELECT FROM holdfast.wants w WHERE w.resource = n.name COLLATE "C"
-                AND w.since <= $7 AND NOT (n.mode = 'shared' AND w.mode = 'shared'))`
+                AND w.since > '-infinity' AND w.since <= $7
+                AND NOT (n.mode = 'shared' AND w.mode = 'shared'))`
 
 	refusingPlain = `
     FROM unnest($8::int[], $9::text[], $10::text[])
@@ -82,7 +84,8 @@ WITH alive AS MATERIALIZED (
                 AND g.resource < n.name COLLATE "C" || '0'
                 AND NOT (n.mode = 'shared' AND g.mode = 'shared'))
             OR EXISTS (SELECT FROM holdfast.wants w WHERE w.resource > n.name COLLATE "C" || '/'
-                AND w.resource < n.name COLLATE "C" || '0' AND w.since <= $7
+                AND w.resource < n.name COLLATE "C" || '0'
+                AND w.since > '-infinity' AND w.since <= $7
                 AND NOT (n.mode = 'shared' AND w.mode = 'shared')))`
 
 	startNewTo = `

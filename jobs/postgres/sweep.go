@@ -49,7 +49,7 @@ WITH gone AS (
         ORDER BY token FOR UPDATE SKIP LOCKED))
     RETURNING token, run, owner
 ), freed AS (
-    DELETE FROM holdfast.grants WHERE token = ANY(ARRAY(SELECT token FROM gone))
+    DELETE FROM holdfast.grants WHERE token + 0 = ANY(ARRAY(SELECT token FROM gone))
         RETURNING token, resource, mode, slots
 )
 SELECT gone.run, gone.token, gone.owner, f.requests
@@ -67,7 +67,7 @@ WITH dead AS (
 ), gone AS (
     DELETE FROM holdfast.claims c USING dead WHERE c.token = dead.token RETURNING c.token, c.run
 ), freed AS (
-    DELETE FROM holdfast.grants g USING gone WHERE g.token = gone.token
+    DELETE FROM holdfast.grants g USING gone WHERE g.token + 0 = gone.token
         RETURNING g.token, g.resource, g.mode, g.slots
 ), lost AS (
     UPDATE holdfast.runs r SET state = 'lost', reason = 'session_lost',

@@ -208,7 +208,9 @@ CREATE TABLE holdfast.grants (
     slots    int NOT NULL,
     PRIMARY KEY (resource, token)
 );
-CREATE INDEX grants_token ON holdfast.grants (token);
+-- The index is on an expression: otherwise, while the table is small, a plan might use it for the
+-- grants of a resource, or the primary key for those of a token.
+CREATE INDEX grants_token ON holdfast.grants ((token + 0));
 
 -- Waits: the runs and locks that wait, and in wants the resources for which they wait. A replica
 -- may adopt a run that has no live session. The wait of a lock ends with its session.
@@ -232,9 +234,14 @@ CREATE TABLE holdfast.wants (
     since    timestamptz NOT NULL, -- as in waits: orders an index scan by age
     run      uuid NOT NULL,
     mode     text NOT NULL,
-    slots    int NOT NULL,
-    PRIMARY KEY (resource, since, run)
+    slots    int NOT NULL
 );
+-- It has all rows, but only statements that state its condition can use it. Otherwise, while the
+-- table is small, a plan might use it for the resources of a run.
+CREATE UNIQUE INDEX wants_resource ON holdfast.wants (resource, since, run)
+    WHERE since > '-infinity';
+-- PostgreSQL deletes no row of a published table that has neither a primary key nor this.
+ALTER TABLE holdfast.wants REPLICA IDENTITY FULL;
 CREATE INDEX wants_run ON holdfast.wants (run);
 
 -- Fences: one row per resource, which starts lock. No claim with a token below floor holds the
@@ -439,6 +446,7 @@ CREATE TABLE holdfast.wait_history (
     until    timestamptz NOT NULL
 );
 CREATE INDEX wait_history_until ON holdfast.wait_history (until);
+ALTER TABLE holdfast.wait_history REPLICA IDENTITY FULL;
 
 -- Tallies: ended runs by the quarter of an hour of their creation, final state and start delay. The
 -- transaction that ends a run adds to tally_changes, so that finishes at one time do not wait for
@@ -457,6 +465,7 @@ CREATE TABLE holdfast.tally_changes (
     delay   int NOT NULL,
     runs    bigint NOT NULL
 );
+ALTER TABLE holdfast.tally_changes REPLICA IDENTITY FULL;
 CREATE FUNCTION holdfast.quarter(created_at timestamptz) RETURNS timestamptz LANGUAGE sql STABLE AS
     $$ SELECT to_timestamp(floor(date_part('epoch', created_at) / 900) * 900) $$;
 -- due is the time from which the delay counts.
