@@ -116,11 +116,19 @@ INSERT INTO holdfast.waits (run, session, since, owner)
 INSERT INTO holdfast.wants SELECT 'path:' || row_number() OVER (), since, run, 'exclusive', 0
     FROM holdfast.waits;
 INSERT INTO holdfast.fences SELECT 'path:' || n FROM generate_series(1, 30000) n`
-	const mostGone = `;
+	const deploys = `; -- and deliveries
+INSERT INTO holdfast.session_jobs SELECT gen_random_uuid(), 'job ' || n, 1
+    FROM generate_series(1, 20000) n;
+INSERT INTO holdfast.deliveries (id, webhook, run, state, created_at, next_at, tries)
+    SELECT gen_random_uuid(), 'w' || n % 3, gen_random_uuid(), 'failed', now(), now(), n % 2
+        FROM generate_series(1, 20000) n`
+	const mostGone = deploys + `;
+DELETE FROM holdfast.session_jobs WHERE job > 'job 2'; DELETE FROM holdfast.deliveries;
 DELETE FROM holdfast.claims WHERE token > 5; DELETE FROM holdfast.grants WHERE token > 5;
 DELETE FROM holdfast.wants WHERE resource > 'path:10'; DELETE FROM holdfast.waits w
     WHERE NOT EXISTS (SELECT FROM holdfast.wants o WHERE o.run = w.run)`
-	const allGone = `;
+	const allGone = deploys + `;
+DELETE FROM holdfast.session_jobs; DELETE FROM holdfast.deliveries;
 DELETE FROM holdfast.claims; DELETE FROM holdfast.grants; DELETE FROM holdfast.wants;
 DELETE FROM holdfast.waits`
 	for _, known := range []struct{ name, prepare, rebuilt string }{
