@@ -32,12 +32,13 @@ SELECT` + recordColumns + `, '', o.result
 FROM holdfast.runs r LEFT JOIN LATERAL (SELECT o.result FROM holdfast.outputs o
     WHERE o.run = r.id OFFSET 0) o ON true WHERE r.id = ANY($1)`
 
-	endDelivery   = `DELETE FROM holdfast.deliveries WHERE id = $1 AND tries = $2`
+	// The conditions on tries match no index: deliveries_failed has all that have been tried.
+	endDelivery   = `DELETE FROM holdfast.deliveries WHERE id = $1 AND tries + 0 = $2`
 	deferDelivery = `
 UPDATE holdfast.deliveries SET error = $3,
     next_at = CASE WHEN NOT $5 THEN clock_timestamp() + $4::interval END,
         gave_up_at = CASE WHEN $5 THEN clock_timestamp() END
-WHERE id = $1 AND tries = $2 AND earlier_tries = $6`
+WHERE id = $1 AND tries + 0 = $2 AND earlier_tries = $6`
 
 	undelivered = `
 SELECT d.id, d.webhook, d.run, coalesce(r.job, ''), d.state, d.created_at, d.tries, d.next_at,

@@ -40,6 +40,7 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"addSubscriptions", beginPipeline, addSubscriptions},
 		{"takeDeliveries", beginPipeline, takeDeliveries},
 		{"deliveredRuns", beginPipeline, deliveredRuns},
+		{"notifyUnlessAdopted", beginPipeline, notifyUnlessAdopted},
 		{"expireDisconnected", beginPipeline, expireDisconnected},
 		{"showBackend", beginPipeline, showBackend},
 		{"sessionClaims", beginPipeline, sessionClaims},
@@ -116,18 +117,18 @@ INSERT INTO holdfast.waits (run, session, since, owner)
 INSERT INTO holdfast.wants SELECT 'path:' || row_number() OVER (), since, run, 'exclusive', 0
     FROM holdfast.waits;
 INSERT INTO holdfast.fences SELECT 'path:' || n FROM generate_series(1, 30000) n`
-	const deploys = `; -- and deliveries
+	const others = `;
 INSERT INTO holdfast.session_jobs SELECT gen_random_uuid(), 'job ' || n, 1
     FROM generate_series(1, 20000) n;
 INSERT INTO holdfast.deliveries (id, webhook, run, state, created_at, next_at, tries)
     SELECT gen_random_uuid(), 'w' || n % 3, gen_random_uuid(), 'failed', now(), now(), n % 2
         FROM generate_series(1, 20000) n`
-	const mostGone = deploys + `;
+	const mostGone = others + `;
 DELETE FROM holdfast.session_jobs WHERE job > 'job 2'; DELETE FROM holdfast.deliveries;
 DELETE FROM holdfast.claims WHERE token > 5; DELETE FROM holdfast.grants WHERE token > 5;
 DELETE FROM holdfast.wants WHERE resource > 'path:10'; DELETE FROM holdfast.waits w
     WHERE NOT EXISTS (SELECT FROM holdfast.wants o WHERE o.run = w.run)`
-	const allGone = deploys + `;
+	const allGone = others + `;
 DELETE FROM holdfast.session_jobs; DELETE FROM holdfast.deliveries;
 DELETE FROM holdfast.claims; DELETE FROM holdfast.grants; DELETE FROM holdfast.wants;
 DELETE FROM holdfast.waits`
@@ -269,7 +270,7 @@ INSERT INTO holdfast.waits (run, since) SELECT id, now() FROM holdfast.runs WHER
 }
 
 var (
-	wholeScan = regexp.MustCompile(`(?:Seq Scan on|Index (?:Only )?Scan using \w+ on) (\w+) ?(\w*)`)
+	wholeScan = regexp.MustCompile(`(?:Seq Scan on|Index (?:Only )?Scan(?: Backward)? using \w+ on) (\w+) ?(\w*)`)
 	lookedUp  = []string{"runs", "session_jobs", "wants", "claims", "jobs", "definitions"}
 )
 
@@ -315,7 +316,7 @@ func forEach(before []string, line string) bool {
 	return false
 }
 
-// leads reports whether a condition has a column, or an expression.
+// leads reports whether a condition contains a column or an expression.
 func leads(column, condition string) bool {
 	return column != "" && regexp.MustCompile(`(?:^|\W)`+regexp.QuoteMeta(column)+`(?:\W|$)`).
 		MatchString(condition)
@@ -382,7 +383,8 @@ func (s *harness) plan(settings, sql string) string {
 
 var (
 	tableScan = regexp.MustCompile(`Seq Scan on \w+`)
-	indexScan = regexp.MustCompile(`Index (?:Only )?Scan using (\w+) on|Bitmap Index Scan on (\w+)`)
+	indexScan = regexp.MustCompile(
+		`Index (?:Only )?Scan(?: Backward)? using (\w+) on|Bitmap Index Scan on (\w+)`)
 )
 
 // checkPlan fails the test if a plan reads more of a table than the rows of its keys: a whole
@@ -405,6 +407,9 @@ func checkPlan(t *testing.T, plan string, leading map[string]string) {
 		}
 		if !leads(leading[scan[1]+scan[2]], condition) {
 			t.Errorf("%s with the condition %q in\n%s", scan[0], condition, plan)
+		}
+		if scan[1] == "grants_token" && i+2 < len(lines) && leads("resource", lines[i+2]) {
+			t.Errorf("%s reads all resources in\n%s", scan[0], plan)
 		}
 	}
 	if lookUps == 0 {

@@ -70,10 +70,11 @@ WITH ` + currentPauses + `, at_once AS MATERIALIZED (
 )
 SELECT FROM new`
 
-	// notifyUnlessAdopted is notify if a waiting run of $3 has no session.
+	// notifyUnlessAdopted is notify if a waiting run of $3 has no session. Its condition on the
+	// session matches no index: many runs may have no session.
 	notifyUnlessAdopted = `
 SELECT pg_notify($1, $2) WHERE EXISTS (SELECT FROM holdfast.waits w
-    WHERE w.run = ANY($3) AND w.session IS NULL)`
+    WHERE w.run = ANY($3) AND (w.session IS NULL) IS TRUE)`
 
 	// triggerLockTimeout bounds how long a batch waits for the key of one trigger, which delays the
 	// others.
@@ -174,6 +175,7 @@ func (t *triggerBatcher) send(ctx context.Context,
 	})
 	t.queueBlockers(b, calls, nil, found)
 	queueCommit(b)
+	b.Queue(beginPipeline, triggerLockTimeout)
 	b.Queue(notifyUnlessAdopted, s.channel(), triggerAction, runs)
 	if err := s.pool.send(ctx, b); err != nil {
 		return nil, wrap(triggerAction, err)

@@ -231,7 +231,8 @@ CREATE INDEX waits_session ON holdfast.waits (session);
 CREATE INDEX waits_since ON holdfast.waits (since);
 CREATE TABLE holdfast.wants (
     resource text COLLATE "C" NOT NULL,
-    since    timestamptz NOT NULL, -- as in waits: orders an index scan by age
+    -- as in waits: orders an index scan by age
+    since    timestamptz NOT NULL CHECK (since > '-infinity'),
     run      uuid NOT NULL,
     mode     text NOT NULL,
     slots    int NOT NULL
@@ -240,7 +241,7 @@ CREATE TABLE holdfast.wants (
 -- table is small, a plan might use it for the resources of a run.
 CREATE UNIQUE INDEX wants_resource ON holdfast.wants (resource, since, run)
     WHERE since > '-infinity';
--- PostgreSQL deletes no row of a published table that has neither a primary key nor this.
+-- PostgreSQL deletes no row of a published table that has no replica identity.
 ALTER TABLE holdfast.wants REPLICA IDENTITY FULL;
 CREATE INDEX wants_run ON holdfast.wants (run);
 
