@@ -61,8 +61,8 @@ clean: ## remove what was built
 
 test: tools testrun ## all tests with real servers, and with the race detector except most pages
 	@$(TESTNESTED)
-	$(if $(PAGES),$(TESTENV) $(TESTRUN) -- $(PAGEFLAGS) -timeout 10m $(PAGES))
-	$(TESTENV) exec $(TESTRUN) -- $(TESTFLAGS) -timeout 10m $(PACKAGES)
+	$(if $(PAGES),$(TESTENV) $(TESTRUN) -- $(PAGEFLAGS) -timeout 20m $(PAGES))
+	$(TESTENV) exec $(TESTRUN) -- $(TESTFLAGS) -timeout 20m $(PACKAGES)
 
 # Beside other tests, pages show that the database is slow.
 soak: ALONE := '^TestPagesDoNotShift$$'
