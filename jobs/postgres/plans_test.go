@@ -117,6 +117,7 @@ INSERT INTO holdfast.waits (run, session, since, owner)
 INSERT INTO holdfast.wants SELECT 'path:' || row_number() OVER (), since, run, 'exclusive', 0
     FROM holdfast.waits;
 INSERT INTO holdfast.fences SELECT 'path:' || n FROM generate_series(1, 30000) n`
+	// rows of other tables that come and go
 	const others = `;
 INSERT INTO holdfast.session_jobs SELECT gen_random_uuid(), 'job ' || n, 1
     FROM generate_series(1, 20000) n;
@@ -270,8 +271,9 @@ INSERT INTO holdfast.waits (run, since) SELECT id, now() FROM holdfast.runs WHER
 }
 
 var (
-	wholeScan = regexp.MustCompile(`(?:Seq Scan on|Index (?:Only )?Scan(?: Backward)? using \w+ on) (\w+) ?(\w*)`)
-	lookedUp  = []string{"runs", "session_jobs", "wants", "claims", "jobs", "definitions"}
+	wholeScan = regexp.MustCompile(
+		`(?:Seq Scan on|Index (?:Only )?Scan(?: Backward)? using \w+ on) (\w+) ?(\w*)`)
+	lookedUp = []string{"runs", "session_jobs", "wants", "claims", "jobs", "definitions"}
 )
 
 // checkUpkeep fails the test if a plan scans a table that grows, or scans another table once per
@@ -331,7 +333,8 @@ SELECT jsonb_object_agg(c.relname, pg_get_indexdef(c.oid, 1, true)) FROM pg_inde
     WHERE c.relnamespace = 'holdfast'::regnamespace`)
 }
 
-// rebuildIndexes makes the indexes small that meet a condition on pg_index.
+// rebuildIndexes makes those indexes as small as their rows permit that meet a condition on
+// pg_index.
 func (s *harness) rebuildIndexes(condition string) {
 	s.t.Helper()
 	for _, index := range query[[]string](s, `
@@ -407,9 +410,6 @@ func checkPlan(t *testing.T, plan string, leading map[string]string) {
 		}
 		if !leads(leading[scan[1]+scan[2]], condition) {
 			t.Errorf("%s with the condition %q in\n%s", scan[0], condition, plan)
-		}
-		if scan[1] == "grants_token" && i+2 < len(lines) && leads("resource", lines[i+2]) {
-			t.Errorf("%s reads all resources in\n%s", scan[0], plan)
 		}
 	}
 	if lookUps == 0 {
