@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestCountsHaveCommas looks for counts without commas on the pages of a cluster with thousands of
@@ -14,7 +13,6 @@ import (
 func TestCountsHaveCommas(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, full())
-	server.site.Queries.Timeout = time.Minute
 	handler := server.Handler()
 	for path, want := range map[string][]string{
 		"/": {"300 of 1,000 tables held.", "14,289, at most 219 in 15 min",

@@ -129,7 +129,10 @@ func TestSlowAnswersAreBounded(t *testing.T) {
 		}
 
 		o.Store = slowHistory{o.Store.(*history)}
-		server := newServer(t, o)
+		server, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
 		start = time.Now()
 		reply := get(t, server.Handler(), "/api/v1/locks")
 		if took := time.Since(start); took != 3*time.Second || reply.Code != 503 {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/net/html"
 )
@@ -25,7 +24,6 @@ func TestTexts(t *testing.T) {
 			continue // no texts of their own
 		}
 		server := newServer(t, state.options)
-		server.site.Queries.Timeout = time.Minute
 		if state.before != nil {
 			state.before(t, server)
 		}

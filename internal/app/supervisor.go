@@ -56,44 +56,50 @@ func (s *Supervisor) Reload(load func() (*configs.Config, error)) error {
 // shuts down.
 func (s *Supervisor) inform(running context.Context, stopping <-chan struct{}) {
 	s.sent(s.manager.Ready())
-	status := s.status(running, "")
 	states := time.NewTicker(statusEvery)
 	defer states.Stop()
-	var alive <-chan time.Time
+	var watchdog <-chan time.Time
 	if limit := s.manager.Watchdog(); limit > 0 {
 		ticker := time.NewTicker(limit / 2)
 		defer ticker.Stop()
-		alive = ticker.C
+		watchdog = ticker.C
 	}
-	for {
+	for status, alive := "", false; ; {
+		// The call takes the locks of the scheduler. A deadlock there would end the messages.
+		text := s.readiness(running)
 		select {
-		case <-states.C:
-			status = s.status(running, status)
-		case <-alive:
-			// The call takes the locks of the scheduler. A deadlock there would end the messages.
-			status = s.status(running, status)
-			s.sent(s.manager.Alive())
-		case <-stopping:
+		case <-stopping: // before the status that says so
 			stopping = nil
 			grace := s.replica.config.Load().ShutdownGrace
 			s.sent(s.manager.Stopping(grace + shutdownMargin))
-			status = s.status(running, status)
+		default:
+		}
+		if text != status {
+			status = text
+			s.sent(s.manager.Status(text))
+		}
+		if alive {
+			s.sent(s.manager.Alive())
+		}
+		select {
+		case <-states.C:
+			alive = false
+		case <-watchdog:
+			alive = true
+		case <-stopping:
+			alive = false
 		case <-running.Done():
 			return
 		}
 	}
 }
 
-// status sends the readiness if its text differs from last, and returns the text.
-func (s *Supervisor) status(ctx context.Context, last string) string {
-	text := "ready"
+// readiness returns the readiness of the replica as a text.
+func (s *Supervisor) readiness(ctx context.Context) string {
 	if err := s.replica.Ready(ctx); err != nil {
-		text = err.Error()
+		return err.Error()
 	}
-	if text != last {
-		s.sent(s.manager.Status(text))
-	}
-	return text
+	return "ready"
 }
 
 // sent logs the first message that could not be sent.

@@ -226,7 +226,9 @@ func (v *victim) startSuccessor(ctx context.Context) error {
 	}
 	successor := "successor-" + v.name
 	survivor, trigger := v.cluster.replicas["survivor"], "/api/v1/jobs/"+successor+"/trigger"
-	status, answer, err := post(ctx, survivor, trigger, `{}`)
+	// With a key the client may repeat the request: the server may just have closed the connection,
+	// because it was idle.
+	status, answer, err := post(ctx, survivor, trigger, `{}`, "Idempotency-Key", v.name)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package clustertest
 
 import (
+	"context"
+	"errors"
 	"net"
 	"path/filepath"
 	"strings"
@@ -10,27 +12,45 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/replicas"
 )
 
-// notifications is the socket to which a replica sends its state under systemd.
+// notifications are the messages that a replica sends to systemd.
 type notifications struct {
 	*cluster
-	socket *net.UnixConn
-	path   string
+	path     string      // of the socket
+	messages chan string // closed when the test ends
 }
 
-// newNotifications listens on a socket until the test ends.
+// newNotifications reads from a socket until the test ends. A socket has room for few messages, so
+// one that nobody reads would lose some.
 func newNotifications(c *cluster) *notifications {
 	c.t.Helper()
-	n := &notifications{cluster: c, path: filepath.Join(c.dir, "notify")}
-	var err error
-	n.socket, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: n.path, Net: "unixgram"})
+	n := &notifications{cluster: c, path: filepath.Join(c.dir, "notify"),
+		messages: make(chan string, 10_000)}
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: n.path, Net: "unixgram"})
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(func() {
-		if err := n.socket.Close(); err != nil {
+		if err := socket.Close(); err != nil {
 			c.t.Error(err)
 		}
+		for range n.messages { // until the reader has ended
+		}
 	})
+	go func() {
+		defer close(n.messages)
+		message := make([]byte, 4096)
+		for {
+			size, err := socket.Read(message)
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			if err != nil {
+				c.t.Errorf("read notifications: %v", err)
+				return
+			}
+			n.messages <- string(message[:size])
+		}
+	}()
 	return n
 }
 
@@ -38,19 +58,19 @@ func newNotifications(c *cluster) *notifications {
 // beginning of a line.
 func (n *notifications) expectMessages(want ...string) {
 	n.t.Helper()
-	limit, _ := n.ctx.Deadline()
-	if err := n.socket.SetReadDeadline(limit); err != nil {
-		n.t.Fatal(err)
-	}
 	var seen []string
 	for len(want) > 0 {
-		message := make([]byte, 4096)
-		size, err := n.socket.Read(message)
-		if err != nil {
-			n.t.Fatalf("%v: got %q, still want %q", err, seen, want)
+		var message string
+		select {
+		case message = <-n.messages:
+		case <-n.ctx.Done():
 		}
-		seen = append(seen, string(message[:size]))
-		for line := range strings.Lines(string(message[:size])) {
+		if message == "" {
+			n.t.Fatalf("no more messages: got %q, still want %q (%v)", seen, want,
+				context.Cause(n.ctx))
+		}
+		seen = append(seen, message)
+		for line := range strings.Lines(message) {
 			if len(want) > 0 && strings.HasPrefix(line, want[0]) {
 				want = want[1:]
 			}
