@@ -103,8 +103,8 @@ func (p *program) stop() {
 	}
 }
 
-// fetch returns a page. It asks again while the replica refuses it with 503: its queries take longer
-// than 3 s, as they may on a busy machine.
+// fetch returns a page. It asks again while the replica refuses it with 503. On a busy machine the
+// queries of a page may take longer than 3 s.
 func fetch(ctx context.Context, t *testing.T, url string) string {
 	t.Helper()
 	for {
