@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 const (
@@ -19,6 +20,8 @@ const (
 	keepAliveInterval = 5 * time.Second
 	keepAliveCount    = 3
 	tcpUserTimeout    = 20 * time.Second
+
+	pingAfter = time.Second // the default of pgxpool
 
 	// setKeepAlive sets the keepalives of PostgreSQL's end. It is a statement because a pooler
 	// refuses connection parameters that it does not know.
@@ -74,6 +77,13 @@ func configureSession(config *pgx.ConnConfig) {
 		}
 		return nil
 	}
+}
+
+// mayBeBroken reports whether a pool must ping a connection before it is used. A server that ends a
+// connection closes it, and keepalives close it if the server has vanished. So the kernel knows
+// which connections are broken, and a ping would only cost a round trip.
+func mayBeBroken(_ context.Context, p pgxpool.ShouldPingParams) bool {
+	return p.IdleDuration > pingAfter && !isSilent(p.Conn.PgConn().Conn())
 }
 
 // requireReadCommitted returns ErrIsolation unless transactions are read committed by default.

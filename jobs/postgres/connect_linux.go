@@ -1,6 +1,9 @@
 package postgres
 
 import (
+	"crypto/tls"
+	"errors"
+	"net"
 	"strings"
 	"syscall"
 
@@ -22,4 +25,26 @@ func boundUnacknowledged(network, _ string, conn syscall.RawConn) error {
 		return err
 	}
 	return set
+}
+
+// isSilent reports that the other end of an idle connection has sent nothing and has not closed it,
+// as far as the kernel knows. It takes one system call.
+func isSilent(conn net.Conn) bool {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	socket, ok := conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return false
+	}
+	var peeked error
+	// Not raw.Read: it waits for other reads to end, and pgx may leave one that waits for data.
+	err = raw.Control(func(fd uintptr) {
+		_, _, peeked = unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
+	})
+	return err == nil && errors.Is(peeked, unix.EAGAIN)
 }

@@ -149,6 +149,7 @@ func parsePool(url string, size int) (*pgxpool.Config, error) {
 		return nil, fmt.Errorf("database url: %w", err)
 	}
 	config.MaxConns = int32(size)
+	config.ShouldPing = mayBeBroken
 	configure(config.ConnConfig)
 	return config, nil
 }
