@@ -17,6 +17,9 @@ import (
 func TestPlansLookUpByKey(t *testing.T) {
 	const planInJob = beginOwn
 	const planRefused = "SET LOCAL holdfast.refused = '{}';"
+	// A plan for one try knows that deliveries_failed has the delivery.
+	tried := strings.NewReplacer("$1", "'00000000-0000-0000-0000-000000000000'", "$2", "1",
+		"$3", "$1", "$4", "$2", "$5", "$3", "$6", "$4")
 	statements := []struct{ name, settings, sql string }{
 		{"holdSession", beginByHash, holdSession}, {"addFences", beginByHash, addFences},
 		{"insertRuns", beginByHash, insertRuns},
@@ -40,6 +43,8 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"addSubscriptions", beginPipeline, addSubscriptions},
 		{"takeDeliveries", beginPipeline, takeDeliveries},
 		{"deliveredRuns", beginPipeline, deliveredRuns},
+		{"endDelivery", beginPipeline, tried.Replace(endDelivery)},
+		{"deferDelivery", beginPipeline, tried.Replace(deferDelivery)},
 		{"notifyUnlessAdopted", beginPipeline, notifyUnlessAdopted},
 		{"expireDisconnected", beginPipeline, expireDisconnected},
 		{"showBackend", beginPipeline, showBackend},
