@@ -18,7 +18,8 @@ BUILDFLAGS := -race -ldflags='-s -w' -gcflags='all=-dwarf=false -d=checkptr=0' \
 	-gcflags='modernc.org/...=-race=false -dwarf=false -d=checkptr=0' \
 	-gcflags='golang.org/x/crypto/argon2=-race=false -dwarf=false -d=checkptr=0'
 # Many tests wait for servers, not for the processor: three packages run at a time.
-TESTFLAGS := -p 3 -shuffle=on -vet=off $(BUILDFLAGS)
+AT_A_TIME := 3
+TESTFLAGS = -p $(AT_A_TIME) -shuffle=on -vet=off $(BUILDFLAGS)
 # Most tests of the page render HTML or drive a browser, and take twice the processor time with the
 # race detector. So `make test` runs all of them without it, and with it only those that
 # admin/main_test.go names. A soak runs all of them with it.
@@ -66,6 +67,8 @@ test: tools testrun ## all tests with real servers, and with the race detector e
 
 # Beside other tests, pages show that the database is slow.
 soak: ALONE := '^TestPagesDoNotShift$$'
+# The long tests need the processor.
+soak: AT_A_TIME := 2
 # The simulation of 150 days takes longest.
 soak: PACKAGES := ./internal/engine $(PACKAGES)
 soak: tools testrun ## the same tests for longer, and the long proofs; 40 minutes or more

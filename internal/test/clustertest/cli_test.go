@@ -190,7 +190,7 @@ func (c *cluster) expectRuns(held run) {
 	if len(list) != 1 {
 		c.t.Errorf("one run: %+v", list)
 	}
-	c.expectTable(c.command("runs"), "RUN JOB SCHEDULED STATE TOOK WHY", held.ID,
+	c.expectTable(c.command("runs", "-n", "1000"), "RUN JOB SCHEDULED STATE TOOK WHY", held.ID,
 		"every")
 }
 

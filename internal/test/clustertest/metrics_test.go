@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // numbers returns the sums of the metrics of all replicas.
@@ -77,6 +79,9 @@ func TestMetricsMatchHistory(t *testing.T) {
 		})
 	c.awaitRun("job = 'waiter' AND state = 'succeeded'")
 	c.awaitRun("state = 'skipped'")
+	// Without a pause, runs would end while the test reads the metrics of one replica after another.
+	var pause storage.Pause
+	c.action(c.replicas["a"], &pause, "/api/v1/pause", `{}`)
 	c.await("counted is what is recorded", func(ctx context.Context) (bool, error) {
 		runs, recorded := counted(c.numbers(ctx)), c.recorded()
 		if !maps.Equal(runs, recorded) {
