@@ -79,7 +79,7 @@ func TestMetricsMatchHistory(t *testing.T) {
 		})
 	c.awaitRun("job = 'waiter' AND state = 'succeeded'")
 	c.awaitRun("state = 'skipped'")
-	// Without a pause, runs would end while the test reads the metrics of one replica after another.
+	// Without a pause, runs would end while the test asks one replica after another.
 	var pause storage.Pause
 	c.action(c.replicas["a"], &pause, "/api/v1/pause", `{}`)
 	c.await("counted is what is recorded", func(ctx context.Context) (bool, error) {
