@@ -65,7 +65,7 @@ func (s *Supervisor) inform(running context.Context, stopping <-chan struct{}) {
 		watchdog = ticker.C
 	}
 	for status, alive := "", false; ; {
-		// The call takes the locks of the scheduler. A deadlock there would end the messages.
+		// The call takes the locks of the scheduler. If it hangs, systemd gets no more messages.
 		text := s.readiness(running)
 		select {
 		case <-stopping: // before the status that says so
