@@ -142,6 +142,9 @@ func (c *conn) send() {
 	if err == nil {
 		_, err = c.Conn.Write(c.buffer)
 	}
+	if err == nil {
+		err = c.SetWriteDeadline(time.Time{}) // its timer would wake an idle process
+	}
 	if err != nil {
 		c.fail(err)
 	}
