@@ -123,9 +123,7 @@ func (r *Reader) Overview(ctx context.Context, p Snapshot) (Overview, error) {
 	if o.Next, o.PausedJobs, err = r.next(ctx, o.Now, o.Pauses); err != nil {
 		return o, err
 	}
-	if o.Conflicts, err = locks.FindExpectedConflicts(ctx, r.lock, o.Now); err != nil {
-		return o, err
-	}
+	o.Conflicts = locks.FindExpectedConflicts(ctx, r.lock, o.Now)
 	for i := range o.Next {
 		o.Next[i].Expected = o.Conflicts.Of(o.Next[i].Job, o.Next[i].ScheduledAt)
 	}

@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// The overview needs the agenda, which can take some tenths of a second to compute. So it uses a
-// result of up to expectedLifetime, and from an age of expectedRenewal a new one is computed in the
-// background. With at most smallTable jobs the first request waits for its result.
+// The overview needs the agenda, which can take some tenths of a second to compute, and seconds if
+// the replica is overloaded. So it uses a result of up to expectedLifetime, and from an age of
+// expectedRenewal a new one is computed in the background. The first request does not wait long.
 const (
 	expectedRenewal  = time.Minute
 	expectedLifetime = 10 * time.Minute
-	smallTable       = 500
 )
 
 // ExpectedConflicts counts the firings of the next 24 h that are expected to conflict with others,
@@ -44,22 +43,13 @@ func (e *ExpectedConflicts) Of(job string, scheduledAt time.Time) string {
 }
 
 // FindExpectedConflicts returns the expected conflicts, or nil if they are not known yet.
-func FindExpectedConflicts(ctx context.Context, r *Reader,
-	now time.Time) (*ExpectedConflicts, error) {
+func FindExpectedConflicts(ctx context.Context, r *Reader, now time.Time) *ExpectedConflicts {
 	if r.Next == nil || r.ScheduledTimes == nil {
-		return nil, nil
+		return nil
 	}
-	cached := r.agendas[DefaultAgendaSpan]
-	a, known := cached.Latest(ctx, now, expectedRenewal, expectedLifetime)
+	a, known := r.agendas[DefaultAgendaSpan].Soon(ctx, now, expectedRenewal, expectedLifetime)
 	if !known {
-		if len(r.Next(now, smallTable+1)) > smallTable {
-			cached.Renew(ctx, now)
-			return nil, nil
-		}
-		var err error
-		if a, err = cached.Get(ctx, now); err != nil {
-			return nil, err
-		}
+		return nil
 	}
 	e := &ExpectedConflicts{Waits: a.Waits, Skips: a.Skips, Until: a.Until, waits: a.waits}
 	after, _ := slices.BinarySearchFunc(a.waitTimes, now, func(at, now time.Time) int {
@@ -71,5 +61,5 @@ func FindExpectedConflicts(ctx context.Context, r *Reader,
 	if after < len(a.waitTimes) {
 		e.Next = a.waitTimes[after]
 	}
-	return e, nil
+	return e
 }

@@ -92,6 +92,28 @@ func (a *Cached[T]) Latest(ctx context.Context, now time.Time,
 	return answer, ok
 }
 
+// Soon returns a result as Latest does. If there is none, Soon begins to query it in the
+// background, and waits for it for a third of the time until the deadline of ctx. So a page can
+// leave out a result that takes long, and a later request finds it.
+func (a *Cached[T]) Soon(ctx context.Context, now time.Time,
+	renewal, lifetime time.Duration) (answer T, ok bool) {
+	if answer, ok = a.Latest(ctx, now, renewal, lifetime); ok {
+		return answer, true
+	}
+	a.Renew(ctx, now)
+	if deadline, limited := ctx.Deadline(); limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/3)
+		defer cancel()
+	}
+	select {
+	case a.turn <- struct{}{}: // the query has ended
+		<-a.turn
+	case <-ctx.Done():
+	}
+	return a.Latest(ctx, now, renewal, lifetime)
+}
+
 // Renew queries the next result in the background, unless another caller does. If the query fails,
 // the caller that finds no result queries again and gets the error.
 func (a *Cached[T]) Renew(ctx context.Context, now time.Time) {

@@ -83,3 +83,51 @@ func TestCostlyResultsAreRenewedLessOften(t *testing.T) {
 		})
 	}
 }
+
+// TestSoonWaitsForAThirdOfTheTime asks for a result that takes 2 s, with 3 s left. The caller gets
+// none after one second. The query goes on, so a later caller gets it at once.
+func TestSoonWaitsForAThirdOfTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		c := NewCached(time.Minute, func(ctx context.Context, now time.Time) (int, error) {
+			asked++
+			time.Sleep(2 * time.Second) // by the clock of synctest
+			return asked, ctx.Err()
+		})
+		expect := func(left time.Duration, want int, waits time.Duration) {
+			t.Helper()
+			ctx, cancel := context.WithTimeout(t.Context(), left)
+			defer cancel()
+			sent := time.Now()
+			got, ok := c.Soon(ctx, sent, time.Minute, time.Hour)
+			if waited := time.Since(sent); got != want || ok != (want > 0) || waited != waits {
+				t.Errorf("got %d (%t) after %s, want %d after %s", got, ok, waited, want, waits)
+			}
+		}
+		expect(3*time.Second, 0, time.Second)
+		expect(9*time.Second, 1, time.Second) // it waits for the first query
+		expect(3*time.Second, 1, 0)
+		time.Sleep(time.Minute)
+		expect(3*time.Second, 1, 0) // and renews it
+		synctest.Wait()
+		time.Sleep(2 * time.Second)
+		expect(3*time.Second, 2, 0)
+		if asked != 2 {
+			t.Errorf("got %d queries, want 2", asked)
+		}
+	})
+}
+
+// TestSoonWithoutAnAnswer lets the query fail. The caller gets no result and does not wait longer.
+func TestSoonWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCached(time.Minute, func(context.Context, time.Time) (int, error) {
+			return 1, errors.New("connection refused")
+		})
+		began := time.Now()
+		if got, ok := c.Soon(t.Context(), began, time.Minute, time.Hour); ok ||
+			time.Since(began) > 0 {
+			t.Errorf("got %d (%t) after %s, want none at once", got, ok, time.Since(began))
+		}
+	})
+}
