@@ -72,7 +72,9 @@ type Firing struct {
 	Job         string           `json:"job"`
 	ScheduledAt time.Time        `json:"scheduled_at"`
 	Resources   []locks.Resource `json:"resources"`
-	Expected    string           `json:"expected,omitempty"` // "wait", "skip", or absent
+	// "wait", "skip", or absent if neither is expected, or if the overview has no expected
+	// conflicts
+	Expected string `json:"expected,omitempty"`
 }
 
 // EmptyOverview returns an overview that has empty lists instead of null.
@@ -123,7 +125,9 @@ func (r *Reader) Overview(ctx context.Context, p Snapshot) (Overview, error) {
 	if o.Next, o.PausedJobs, err = r.next(ctx, o.Now, o.Pauses); err != nil {
 		return o, err
 	}
-	o.Conflicts = locks.FindExpectedConflicts(ctx, r.lock, o.Now)
+	if o.Conflicts, err = locks.FindExpectedConflicts(ctx, r.lock, o.Now); err != nil {
+		return o, err
+	}
 	for i := range o.Next {
 		o.Next[i].Expected = o.Conflicts.Of(o.Next[i].Job, o.Next[i].ScheduledAt)
 	}

@@ -8,7 +8,8 @@ import (
 
 // The overview needs the agenda, which can take some tenths of a second to compute, and seconds if
 // the replica is overloaded. So it uses a result of up to expectedLifetime, and from an age of
-// expectedRenewal a new one is computed in the background. The first request does not wait long.
+// expectedRenewal a new one is computed in the background. Without a result, a request waits for it
+// for a tenth of its time.
 const (
 	expectedRenewal  = time.Minute
 	expectedLifetime = 10 * time.Minute
@@ -43,13 +44,14 @@ func (e *ExpectedConflicts) Of(job string, scheduledAt time.Time) string {
 }
 
 // FindExpectedConflicts returns the expected conflicts, or nil if they are not known yet.
-func FindExpectedConflicts(ctx context.Context, r *Reader, now time.Time) *ExpectedConflicts {
+func FindExpectedConflicts(ctx context.Context, r *Reader,
+	now time.Time) (*ExpectedConflicts, error) {
 	if r.Next == nil || r.ScheduledTimes == nil {
-		return nil
+		return nil, nil
 	}
-	a, known := r.agendas[DefaultAgendaSpan].Soon(ctx, now, expectedRenewal, expectedLifetime)
+	a, known, err := r.agendas[DefaultAgendaSpan].Soon(ctx, now, expectedRenewal, expectedLifetime)
 	if !known {
-		return nil
+		return nil, err
 	}
 	e := &ExpectedConflicts{Waits: a.Waits, Skips: a.Skips, Until: a.Until, waits: a.waits}
 	after, _ := slices.BinarySearchFunc(a.waitTimes, now, func(at, now time.Time) int {
@@ -61,5 +63,5 @@ func FindExpectedConflicts(ctx context.Context, r *Reader, now time.Time) *Expec
 	if after < len(a.waitTimes) {
 		e.Next = a.waitTimes[after]
 	}
-	return e
+	return e, nil
 }

@@ -2,6 +2,7 @@ package records
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -19,30 +20,43 @@ const QuietLifetime = time.Minute
 // So a query of up to 0.3 s takes at most one per cent of the time.
 const quietShare = 100
 
-// renewTimeout bounds a query that no request waits for.
-const renewTimeout = 3 * time.Second
+const (
+	// renewTimeout bounds a query in the background.
+	renewTimeout = 3 * time.Second
+	// longTimeout bounds one whose result Latest or Soon returns. On a busy machine, it takes
+	// longer than a request may.
+	longTimeout = 10 * time.Second
+)
 
-// Cached caches the result of a query. It is safe for concurrent use, and only one caller at a time
-// queries the store.
+// errNoAnswer is the error of a query that has panicked.
+var errNoAnswer = errors.New("the query has no answer")
+
+// Cached caches the result of a query. It is safe for concurrent use, and only one query is in
+// progress at a time.
 type Cached[T any] struct {
 	lifetime time.Duration
 	renewal  time.Duration // the age from which Get renews a result
 	quiet    bool          // costly results are renewed less often: see quietShare
 	ask      func(ctx context.Context, now time.Time) (T, error)
 
-	turn chan struct{} // of capacity one; taken by the caller that queries
+	mu      sync.Mutex
+	answer  T
+	at      time.Time     // by the store's clock
+	took    time.Duration // the query
+	running *query[T]     // nil: no query is in progress
+}
 
-	mu     sync.Mutex
+// query is a query in progress. The other fields are set when done is closed.
+type query[T any] struct {
+	done   chan struct{}
 	answer T
-	at     time.Time     // by the store's clock
-	took   time.Duration // the query
+	err    error
 }
 
 // NewCached returns a cache of the results of ask, each for lifetime.
 func NewCached[T any](lifetime time.Duration,
 	ask func(ctx context.Context, now time.Time) (T, error)) *Cached[T] {
-	return &Cached[T]{lifetime: lifetime, renewal: lifetime / 2, ask: ask,
-		turn: make(chan struct{}, 1)}
+	return &Cached[T]{lifetime: lifetime, renewal: lifetime / 2, ask: ask}
 }
 
 // NewQuietCached returns a cache of results that are renewed as if they had the lifetime
@@ -58,23 +72,25 @@ func NewQuietCached[T any](ask func(ctx context.Context, now time.Time) (T, erro
 // must not change it. If the result is older than half of the lifetime, Get also begins to query
 // the next one. So pages that are requested often do not wait for a query.
 func (a *Cached[T]) Get(ctx context.Context, now time.Time) (answer T, err error) {
-	answer, age, ok := a.cached(now)
-	if ok {
-		if age >= a.renewAt() {
-			a.Renew(ctx, now)
+	for {
+		answer, age, ok := a.cached(now)
+		if ok {
+			if age >= a.renewAt() {
+				a.renew(ctx, now, renewTimeout)
+			}
+			return answer, nil
 		}
-		return answer, nil
+		q, mine := a.begin()
+		if mine {
+			a.run(ctx, now, q)
+			return q.answer, q.err
+		}
+		select {
+		case <-q.done:
+		case <-ctx.Done():
+			return answer, ctx.Err()
+		}
 	}
-	select {
-	case a.turn <- struct{}{}:
-		defer func() { <-a.turn }()
-	case <-ctx.Done():
-		return answer, ctx.Err()
-	}
-	if answer, _, ok = a.cached(now); ok { // another caller has queried it
-		return answer, nil
-	}
-	return a.query(ctx, now)
 }
 
 // Latest returns the last result if it is younger than lifetime, and false if there is none. It
@@ -87,59 +103,74 @@ func (a *Cached[T]) Latest(ctx context.Context, now time.Time,
 	ok = !a.at.IsZero() && age >= 0 && age < lifetime
 	a.mu.Unlock()
 	if ok && age >= renewal {
-		a.Renew(ctx, now)
+		a.renew(ctx, now, longTimeout)
 	}
 	return answer, ok
 }
 
-// Soon returns a result as Latest does. If there is none, Soon begins to query it in the
-// background, and waits for it for a third of the time until the deadline of ctx. So a page can
-// leave out a result that takes long, and a later request finds it.
+// Soon returns a result as Latest does. If there is none, it begins to query one in the background,
+// and waits for it for a tenth of the time until the deadline of ctx, or without a limit if ctx has
+// no deadline. If the query has not ended by then, Soon returns false, and a later call finds the
+// result. If the query fails, Soon returns its error.
 func (a *Cached[T]) Soon(ctx context.Context, now time.Time,
-	renewal, lifetime time.Duration) (answer T, ok bool) {
+	renewal, lifetime time.Duration) (answer T, ok bool, err error) {
 	if answer, ok = a.Latest(ctx, now, renewal, lifetime); ok {
-		return answer, true
+		return answer, true, nil
 	}
-	a.Renew(ctx, now)
+	q := a.renew(ctx, now, longTimeout)
 	if deadline, limited := ctx.Deadline(); limited {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/3)
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/10)
 		defer cancel()
 	}
 	select {
-	case a.turn <- struct{}{}: // the query has ended
-		<-a.turn
+	case <-q.done:
+		return q.answer, q.err == nil, q.err
 	case <-ctx.Done():
+		return answer, false, nil
 	}
-	return a.Latest(ctx, now, renewal, lifetime)
 }
 
-// Renew queries the next result in the background, unless another caller does. If the query fails,
-// the caller that finds no result queries again and gets the error.
-func (a *Cached[T]) Renew(ctx context.Context, now time.Time) {
-	select {
-	case a.turn <- struct{}{}:
-	default:
-		return
+// renew queries the next result in the background, at most for a time, unless a query is in
+// progress. It returns the query.
+func (a *Cached[T]) renew(ctx context.Context, now time.Time, timeout time.Duration) *query[T] {
+	q, mine := a.begin()
+	if mine {
+		go func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+			defer cancel()
+			a.run(ctx, now, q)
+		}()
 	}
-	go func() {
-		defer func() { <-a.turn }()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewTimeout)
-		defer cancel()
-		_, _ = a.query(ctx, now) // the next caller queries again and gets the error
-	}()
+	return q
 }
 
-// query asks for a result and caches it. The caller has the turn.
-func (a *Cached[T]) query(ctx context.Context, now time.Time) (T, error) {
-	began := time.Now()
-	answer, err := a.ask(ctx, now)
-	if err == nil {
+// begin returns the query in progress. If there is none, the caller has to run the one that begin
+// returns.
+func (a *Cached[T]) begin() (q *query[T], mine bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.running == nil {
+		a.running, mine = &query[T]{done: make(chan struct{}), err: errNoAnswer}, true
+	}
+	return a.running, mine
+}
+
+// run asks for a result and caches it.
+func (a *Cached[T]) run(ctx context.Context, now time.Time, q *query[T]) {
+	defer func() { // also if ask panics
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.answer, a.at, a.took = answer, now, time.Since(began)
+		a.running = nil
+		close(q.done)
+	}()
+	began := time.Now()
+	q.answer, q.err = a.ask(ctx, now)
+	if q.err == nil {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.answer, a.at, a.took = q.answer, now, time.Since(began)
 	}
-	return answer, err
 }
 
 // renewAt returns the age from which Get renews the result.

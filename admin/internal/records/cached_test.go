@@ -84,50 +84,88 @@ func TestCostlyResultsAreRenewedLessOften(t *testing.T) {
 	}
 }
 
-// TestSoonWaitsForAThirdOfTheTime asks for a result that takes 2 s, with 3 s left. The caller gets
-// none after one second. The query goes on, so a later caller gets it at once.
-func TestSoonWaitsForAThirdOfTheTime(t *testing.T) {
+// TestSoonWaitsForATenthOfTheTime asks for a result that takes 5 s. A caller with 3 s left gets
+// none after 0.3 s. The query goes on, so a later caller gets its result.
+func TestSoonWaitsForATenthOfTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
 		c := NewCached(time.Minute, func(ctx context.Context, now time.Time) (int, error) {
 			asked++
-			time.Sleep(2 * time.Second) // by the clock of synctest
+			time.Sleep(5 * time.Second) // by the clock of synctest
 			return asked, ctx.Err()
 		})
-		expect := func(left time.Duration, want int, waits time.Duration) {
+		expect := func(left time.Duration, now time.Time, want int, waits time.Duration) {
 			t.Helper()
 			ctx, cancel := context.WithTimeout(t.Context(), left)
 			defer cancel()
 			sent := time.Now()
-			got, ok := c.Soon(ctx, sent, time.Minute, time.Hour)
-			if waited := time.Since(sent); got != want || ok != (want > 0) || waited != waits {
-				t.Errorf("got %d (%t) after %s, want %d after %s", got, ok, waited, want, waits)
+			got, ok, err := c.Soon(ctx, now, time.Minute, time.Hour)
+			waited := time.Since(sent)
+			if err != nil || got != want || ok != (want > 0) || waited != waits {
+				t.Errorf("got %d (%t, %v) after %s, want %d after %s", got, ok, err, waited, want,
+					waits)
 			}
 		}
-		expect(3*time.Second, 0, time.Second)
-		expect(9*time.Second, 1, time.Second) // it waits for the first query
-		expect(3*time.Second, 1, 0)
+		expect(3*time.Second, time.Now(), 0, 300*time.Millisecond)
+		// It waits for the first query, and gets its result although that is younger.
+		expect(time.Minute, time.Now().Add(-time.Second), 1, 4700*time.Millisecond)
+		expect(3*time.Second, time.Now(), 1, 0)
 		time.Sleep(time.Minute)
-		expect(3*time.Second, 1, 0) // and renews it
+		expect(3*time.Second, time.Now(), 1, 0) // and renews it
+		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		time.Sleep(2 * time.Second)
-		expect(3*time.Second, 2, 0)
+		expect(3*time.Second, time.Now(), 2, 0)
 		if asked != 2 {
 			t.Errorf("got %d queries, want 2", asked)
 		}
 	})
 }
 
-// TestSoonWithoutAnAnswer lets the query fail. The caller gets no result and does not wait longer.
-func TestSoonWithoutAnAnswer(t *testing.T) {
+// TestSoonReturnsTheErrorOfTheQuery lets the query fail after a second. The next caller queries
+// again.
+func TestSoonReturnsTheErrorOfTheQuery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		asked, broken := 0, errors.New("connection refused")
 		c := NewCached(time.Minute, func(context.Context, time.Time) (int, error) {
-			return 1, errors.New("connection refused")
+			asked++
+			time.Sleep(time.Second) // by the clock of synctest
+			return asked, broken
 		})
-		began := time.Now()
-		if got, ok := c.Soon(t.Context(), began, time.Minute, time.Hour); ok ||
-			time.Since(began) > 0 {
-			t.Errorf("got %d (%t) after %s, want none at once", got, ok, time.Since(began))
+		for want := range 2 {
+			began := time.Now()
+			_, ok, err := c.Soon(t.Context(), began, time.Minute, time.Hour)
+			waited := time.Since(began)
+			if ok || !errors.Is(err, broken) || waited != time.Second || asked != want+1 {
+				t.Errorf("got %t, %v after %s and %d queries, want the error after a second", ok,
+					err, waited, asked)
+			}
+		}
+	})
+}
+
+// TestQueryThatPanicsEnds lets a query panic. Callers that wait for it get an error, and the next
+// one queries again.
+func TestQueryThatPanicsEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		panics := true
+		c := NewCached(time.Minute, func(context.Context, time.Time) (int, error) {
+			time.Sleep(time.Second) // by the clock of synctest
+			if panics {
+				panic("no answer")
+			}
+			return 1, nil
+		})
+		go func() {
+			defer func() { _ = recover() }()
+			_, _ = c.Get(t.Context(), time.Now())
+		}()
+		synctest.Wait()
+		if _, ok, err := c.Soon(t.Context(), time.Now(), time.Minute, time.Hour); ok || err == nil {
+			t.Errorf("got %t (%v), want an error", ok, err)
+		}
+		panics = false
+		if got, err := c.Get(t.Context(), time.Now()); got != 1 || err != nil {
+			t.Errorf("got %d (%v), want 1", got, err)
 		}
 	})
 }
