@@ -8,8 +8,8 @@ import (
 
 // The overview needs the agenda, which can take some tenths of a second to compute, and seconds if
 // the replica is overloaded. So it uses a result of up to expectedLifetime, and from an age of
-// expectedRenewal a new one is computed in the background. Without a result, a request waits for it
-// for a tenth of its time.
+// expectedRenewal a new one is computed in the background. If there is no result, a request waits
+// for a tenth of the time that it has left.
 const (
 	expectedRenewal  = time.Minute
 	expectedLifetime = 10 * time.Minute

@@ -23,8 +23,7 @@ const quietShare = 100
 const (
 	// renewTimeout bounds a query in the background.
 	renewTimeout = 3 * time.Second
-	// longTimeout bounds one whose result Latest or Soon returns. On a busy machine, it takes
-	// longer than a request may.
+	// longTimeout bounds a query of Soon. On a busy machine, it takes longer than a request may.
 	longTimeout = 10 * time.Second
 )
 
@@ -73,7 +72,7 @@ func NewQuietCached[T any](ask func(ctx context.Context, now time.Time) (T, erro
 // the next one. So pages that are requested often do not wait for a query.
 func (a *Cached[T]) Get(ctx context.Context, now time.Time) (answer T, err error) {
 	for {
-		answer, age, ok := a.cached(now)
+		answer, age, ok := a.cached(now, a.lifetime)
 		if ok {
 			if age >= a.renewAt() {
 				a.renew(ctx, now, renewTimeout)
@@ -93,28 +92,19 @@ func (a *Cached[T]) Get(ctx context.Context, now time.Time) (answer T, err error
 	}
 }
 
-// Latest returns the last result if it is younger than lifetime, and false if there is none. It
-// never waits for a query. If the result has at least the age renewal, it begins to query the next
-// one in the background.
-func (a *Cached[T]) Latest(ctx context.Context, now time.Time,
-	renewal, lifetime time.Duration) (answer T, ok bool) {
-	a.mu.Lock()
-	answer, age := a.answer, now.Sub(a.at)
-	ok = !a.at.IsZero() && age >= 0 && age < lifetime
-	a.mu.Unlock()
-	if ok && age >= renewal {
-		a.renew(ctx, now, longTimeout)
-	}
-	return answer, ok
-}
-
-// Soon returns a result as Latest does. If there is none, it begins to query one in the background,
-// and waits for it for a tenth of the time until the deadline of ctx, or without a limit if ctx has
-// no deadline. If the query has not ended by then, Soon returns false, and a later call finds the
-// result. If the query fails, Soon returns its error.
+// Soon returns a result that is younger than lifetime. If there is none, it begins to query one in
+// the background, and waits for it for a tenth of the time until the deadline of ctx, or without a
+// limit if ctx has no deadline. If the query has not ended by then, or has exceeded its own limit,
+// Soon returns false, and a later call may find the result. If the query fails for another reason,
+// Soon returns its error. If the result has at least the age renewal, Soon returns it and begins to
+// query the next one in the background.
 func (a *Cached[T]) Soon(ctx context.Context, now time.Time,
 	renewal, lifetime time.Duration) (answer T, ok bool, err error) {
-	if answer, ok = a.Latest(ctx, now, renewal, lifetime); ok {
+	answer, age, ok := a.cached(now, lifetime)
+	if ok {
+		if age >= renewal {
+			a.renew(ctx, now, longTimeout)
+		}
 		return answer, true, nil
 	}
 	q := a.renew(ctx, now, longTimeout)
@@ -125,10 +115,14 @@ func (a *Cached[T]) Soon(ctx context.Context, now time.Time,
 	}
 	select {
 	case <-q.done:
-		return q.answer, q.err == nil, q.err
 	case <-ctx.Done():
 		return answer, false, nil
 	}
+	// The query may be that of another caller, who has gone.
+	if errors.Is(q.err, context.DeadlineExceeded) || errors.Is(q.err, context.Canceled) {
+		return answer, false, nil
+	}
+	return q.answer, q.err == nil, q.err
 }
 
 // renew queries the next result in the background, at most for a time, unless a query is in
@@ -183,10 +177,11 @@ func (a *Cached[T]) renewAt() time.Duration {
 	return min(max(a.renewal, quietShare*a.took), a.lifetime/2)
 }
 
-// cached returns the result and its age, and whether it can be used at now.
-func (a *Cached[T]) cached(now time.Time) (answer T, age time.Duration, ok bool) {
+// cached returns the result and its age, and whether it is younger than lifetime at now.
+func (a *Cached[T]) cached(now time.Time,
+	lifetime time.Duration) (answer T, age time.Duration, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	age = now.Sub(a.at)
-	return a.answer, age, !a.at.IsZero() && age >= 0 && age < a.lifetime
+	return a.answer, age, !a.at.IsZero() && age >= 0 && age < lifetime
 }

@@ -169,3 +169,29 @@ func TestQueryThatPanicsEnds(t *testing.T) {
 		}
 	})
 }
+
+// TestSoonWithoutAResultInTime asks for a result whose query ends with an error of its context,
+// because it takes too long, or because its caller has gone. Soon returns neither a result nor an
+// error.
+func TestSoonWithoutAResultInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCached(time.Minute, func(ctx context.Context, _ time.Time) (int, error) {
+			<-ctx.Done()
+			return 0, ctx.Err()
+		})
+		expect := func(waits time.Duration) {
+			t.Helper()
+			began := time.Now()
+			_, ok, err := c.Soon(t.Context(), began, time.Minute, time.Hour)
+			if waited := time.Since(began); ok || err != nil || waited != waits {
+				t.Errorf("got %t (%v) after %s, want nothing after %s", ok, err, waited, waits)
+			}
+		}
+		expect(longTimeout)
+		other, leave := context.WithTimeout(t.Context(), time.Second)
+		defer leave()
+		go func() { _, _ = c.Get(other, time.Now()) }()
+		synctest.Wait()
+		expect(time.Second)
+	})
+}
