@@ -252,11 +252,19 @@ func (l *lookout) lookOnce(ctx context.Context, m *burst) time.Time {
 	switch {
 	case err != nil || m.rank >= sharedRank || now.Sub(time.UnixMicro(m.start)) > burstEnd:
 	case len(missing) > 0:
-		return now.Add(lookoutAgain)
+		return now.Add(pauseFor(missing))
 	default:
 		l.leaveMark(ctx, m)
 	}
 	return time.Time{}
+}
+
+// pauseFor returns the time until a replica looks again at the gates of these firings: lookoutAgain
+// for each request. In an overloaded cluster, thousands of firings are missing, and the looks must
+// not slow down the starts.
+func pauseFor(missing []planned) time.Duration {
+	requests := (len(missing) + lookoutBatch - 1) / lookoutBatch
+	return time.Duration(requests) * lookoutAgain
 }
 
 // knowsAll returns allBegun. It takes the lock, because other goroutines may note firings.

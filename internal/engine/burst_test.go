@@ -346,6 +346,30 @@ func TestFirstReplicaOfABurstTakesWhatIsLeft(t *testing.T) {
 	})
 }
 
+// A replica makes at most one request in 100 ms for the gates of a burst, however many of its
+// firings are not begun yet.
+func TestLooksAtAnOverloadedBurstAreRare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newBurstTest(t, 5, 3*lookoutBatch+1)
+		first := m.byRank[0]
+		time.Sleep(sharedAfter)
+		for _, burst := range first.gathering {
+			for _, test := range []struct{ begun, requests int }{
+				{0, 4}, {1, 3}, {lookoutBatch + 1, 2}, {2*lookoutBatch + 1, 1},
+				{3 * lookoutBatch, 1}} {
+				m.begin(m.firings[:test.begun]...)
+				again := first.lookOnce(t.Context(), burst)
+				if got, want := time.Until(again),
+					time.Duration(test.requests)*lookoutAgain; got != want {
+					t.Errorf("%d of %d firings are begun: the next look is after %s, want %s",
+						test.begun, len(m.firings), got, want)
+				}
+			}
+		}
+		m.expect(0, 1+769+769+768+512+256, 0)
+	})
+}
+
 // A replica that has a firing which the first replica of the burst did not know does not trust its
 // mark.
 func TestMarkIsForTheSameFirings(t *testing.T) {
