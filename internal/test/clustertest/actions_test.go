@@ -259,27 +259,34 @@ func TestAddedJobOutlivesReplicas(t *testing.T) {
 	c.audit()
 }
 
-// addAtOnce adds one job through three replicas at the same time. Exactly one of them succeeds.
+// addAtOnce adds one job through three replicas at the same time. Exactly one of them succeeds. A
+// replica that could not answer in time, because the machine is busy, is asked again. It may have
+// added the job before. Then it reports that the job is there already.
 func (c *cluster) addAtOnce() {
 	c.t.Helper()
 	var mu sync.Mutex
-	statuses := map[int]int{}
+	statuses, unanswered := map[int]int{}, 0
 	var adding sync.WaitGroup
 	for _, name := range []string{"a", "b", "c"} {
 		adding.Go(func() {
-			status, answer := c.post(c.replicas[name], "/api/v1/jobs",
-				`{"job": `+jobText("added", `, "schedule": {"every": "1s"}`)+`}`)
+			status, answer, tries := 0, "", 0
+			for ; tries == 0 || status == http.StatusServiceUnavailable; tries++ {
+				status, answer = c.post(c.replicas[name], "/api/v1/jobs",
+					`{"job": `+jobText("added", `, "schedule": {"every": "1s"}`)+`}`)
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			statuses[status]++
+			unanswered += tries - 1
 			if status == http.StatusConflict && !strings.Contains(answer, "is there already") {
 				c.t.Errorf("the loser got %s", answer)
 			}
 		})
 	}
 	adding.Wait()
-	if statuses[200] != 1 || statuses[409] != 2 {
-		c.t.Errorf("answers: %v", statuses)
+	added, refused := statuses[http.StatusOK], statuses[http.StatusConflict]
+	if added+refused != 3 || added > 1 || added == 0 && unanswered == 0 {
+		c.t.Errorf("answers: %v, after %d without an answer in time", statuses, unanswered)
 	}
 }
 
