@@ -260,8 +260,8 @@ func (l *lookout) lookOnce(ctx context.Context, m *burst) time.Time {
 }
 
 // pauseFor returns the time until a replica looks again at the gates of these firings: lookoutAgain
-// for each request. In an overloaded cluster, thousands of firings are missing, and the looks must
-// not slow down the starts.
+// for each request that this takes. In an overloaded cluster, thousands of firings are missing, and
+// the looks must not slow down the starts.
 func pauseFor(missing []planned) time.Duration {
 	requests := (len(missing) + lookoutBatch - 1) / lookoutBatch
 	return time.Duration(requests) * lookoutAgain

@@ -21,7 +21,7 @@ const (
 	lookoutFew = 3
 	// lookoutPatience is how long a look waits for the firings in the queue to get their workers.
 	lookoutPatience = 200 * time.Millisecond
-	lookoutAgain    = 100 * time.Millisecond // between requests for the same firings
+	lookoutAgain    = 100 * time.Millisecond // between looks at the same few firings
 	// lookoutTimeout is longer than the timeout of a request to memcached. So a look fails if the
 	// server does not reply, but not if this replica only had no processor for a while.
 	lookoutTimeout = 5 * time.Second
