@@ -111,6 +111,23 @@ func TestReplicaThatStartsNothingIsReportedOnce(t *testing.T) {
 	}
 }
 
+// A stopping replica is marked, and cannot be drained.
+func TestStoppingReplicaIsMarked(t *testing.T) {
+	o := drifting()
+	stopping := &o.Store.(*history).replicas[1]
+	drain := "/replicas/" + stopping.Session.String() + "/drain"
+	const badge = `<span class="badge">stopping</span>`
+	page := get(t, newServer(t, o).Handler(), "/replicas").Body.String()
+	if strings.Contains(page, badge) || !strings.Contains(page, drain) {
+		t.Error("before the stop: got no link to drain the replica, or a mark")
+	}
+	stopping.Stopping = true
+	page = get(t, newServer(t, o).Handler(), "/replicas").Body.String()
+	if strings.Count(page, badge) != 1 || strings.Contains(page, drain) {
+		t.Error("got no mark, or a link to drain the stopping replica")
+	}
+}
+
 func TestReplicaStatusIsServed(t *testing.T) {
 	o := drifting()
 	reply := get(t, newServer(t, o).Handler(), "/api/v1/replicas")
@@ -119,7 +136,7 @@ func TestReplicaStatusIsServed(t *testing.T) {
 		t.Fatalf("got %d %s (%v), want 200 and three replicas", reply.Code, reply.Body, err)
 	}
 	for key, want := range map[string]any{"clock_offset_ms": 61250.0, "config_hash": "5f3a",
-		"draining": false, "workers": 0.0, "busy": 0.0} {
+		"draining": false, "stopping": false, "workers": 0.0, "busy": 0.0} {
 		if got := views[2][key]; got != want {
 			t.Errorf("%s is %v, want %v", key, got, want)
 		}

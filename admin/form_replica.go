@@ -49,7 +49,7 @@ func (s clusterPages) drainingPage(w http.ResponseWriter, r *http.Request, drain
 			if !drain {
 				f.Button = "End drain"
 			}
-			f.Moot = known != nil && (!known.Live() || known.Draining == drain)
+			f.Moot = known != nil && (!known.Live() || known.Stopping || known.Draining == drain)
 		},
 		do: func(ctx context.Context, a storage.Action, _ url.Values) (outcome, error) {
 			done := outcome{"/replicas", "The replica is draining and starts no more runs."}
@@ -72,7 +72,7 @@ func (r *reader) drainView(ctx context.Context, p cluster.Snapshot,
 		switch {
 		case other.Session == session:
 			v.Replica, found = other, true
-		case other.Live() && !other.Draining && other.NotReady == "":
+		case other.StartsRuns():
 			v.Others++
 		}
 	}

@@ -100,7 +100,7 @@ func liveReplicasIn(draining bool) namesIn {
 	return func(ctx context.Context, in cluster) (names []string, err error) {
 		list, err := in.Replicas(ctx)
 		for _, r := range list {
-			if r.Live() && r.Draining == draining {
+			if r.Live() && !r.Stopping && r.Draining == draining {
 				names = append(names, r.Name)
 			}
 		}

@@ -103,6 +103,8 @@ func replicaRows(list []admin.Replica) [][]string {
 // replicaNote says why a replica starts nothing.
 func replicaNote(r admin.Replica) string {
 	switch {
+	case r.Live() && r.Stopping:
+		return "stopping"
 	case r.Live() && r.Draining:
 		return "draining"
 	case r.Live():

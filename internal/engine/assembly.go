@@ -65,7 +65,7 @@ func (s *Scheduler) newKeeper() *keeper {
 		replaceEarlier: o.ReplaceEarlier, version: o.Version, servers: o.LockServers,
 		hash: s.table.hash,
 		replicaStatus: func() storage.ReplicaStatus {
-			return replicaStatus(s.workers, s.clock, s.clockLimit, o.Databases)
+			return replicaStatus(s.workers, s.clock, s.clockLimit, o.Databases, s.isStopping())
 		},
 		interval: o.Heartbeat, ttl: o.SessionTTL, clock: s.clock, active: s.active, log: s.log,
 	})

@@ -152,6 +152,10 @@
 // session never revives. The sweep of another replica may already have recorded the runs as lost
 // and granted their resources. Fenced transactions of these runs do not commit.
 //
+// A replica that stops says so in a heartbeat. Its session stays open until its last run has ended.
+// Meanwhile other replicas adopt its waiting runs: firings that wait for a lock, runs between two
+// attempts, and adopted runs without a worker.
+//
 // # The active definition of a job
 //
 // Every replica registers its cron table with each session that it opens. The store gives a new

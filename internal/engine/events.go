@@ -99,7 +99,7 @@ func (e *events) revoked(f *firing) {
 	if !f.written && f.adopted == uuid.Nil {
 		return
 	}
-	f.warn().Msg("run ended by the store")
+	f.warn().Msg("run ended by the store, or adopted by another replica")
 	if !e.bus.hasListeners() {
 		return
 	}

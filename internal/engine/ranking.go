@@ -66,7 +66,7 @@ func (r *ranking) update(sessions []storage.ReplicaView, own uuid.UUID, until ti
 	m := &members{own: seedOf(own), until: until}
 	for _, v := range sessions {
 		if v.Session == own || v.ConfigHash == sessions[i].ConfigHash && !v.Draining &&
-			v.NotReady == "" {
+			!v.Stopping && v.NotReady == "" {
 			m.seeds = append(m.seeds, seedOf(v.Session))
 		}
 	}

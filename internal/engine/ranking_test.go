@@ -81,6 +81,7 @@ func TestReplicasThatCannotStartAreNotRanked(t *testing.T) {
 	for name, change := range map[string]func(*storage.ReplicaView){
 		"it has other jobs": func(v *storage.ReplicaView) { v.ConfigHash = "other" },
 		"it is drained":     func(v *storage.ReplicaView) { v.Draining = true },
+		"it is stopping":    func(v *storage.ReplicaView) { v.Stopping = true },
 		"it is not ready":   func(v *storage.ReplicaView) { v.NotReady = "its clock is off" },
 	} {
 		sessions := liveSessions(3)

@@ -8,9 +8,9 @@ import (
 
 // replicaStatus returns the status for the next heartbeat.
 func replicaStatus(w *workers, clock *clusterClock, limit *clockLimit,
-	databases Databases) storage.ReplicaStatus {
+	databases Databases, stopping bool) storage.ReplicaStatus {
 	v := storage.ReplicaStatus{Workers: w.all, Busy: int(w.busy.Load()),
-		Databases: databases.states()}
+		Databases: databases.states(), Stopping: stopping}
 	if offset, measured := clock.offset(time.Now()); measured {
 		v.ClockOffset = &offset
 	}

@@ -81,6 +81,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	front.Go(func() {
 		<-ctx.Done()
 		close(s.stopping)
+		signal(s.keeper.heartbeatNow) // so that others adopt the waiting runs at once
 	})
 	front.Wait()
 	s.drain()

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -444,6 +445,68 @@ func TestWaitingFiringOfAStoppedReplicaIsAdopted(t *testing.T) {
 		if r := c.runs("short"); len(r) != 1 || r[0].State != jobs.Succeeded ||
 			r[0].Replica != "successor" {
 			t.Errorf("runs: %+v", r)
+		}
+	})
+}
+
+// While a stopping replica waits for a long run, other replicas adopt everything else that waits on
+// it: a firing that waits for a lock, a run in its retry wait, and a run without a worker.
+func TestOthersAdoptWaitingRunsWhileALongRunDelaysTheStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, released := newCluster(t), make(chan struct{})
+		handlers := []jobs.Registration{jobs.Handle("work",
+			func(ctx context.Context, run *jobs.Run, _ struct{}) error {
+				switch {
+				case run.Job == "long" || run.Job == "holder" || run.Job == "last":
+					<-released
+				case run.Job == "flaky" && run.Attempt == 1:
+					return errors.New("not yet")
+				}
+				return nil
+			})}
+		long, holder := once(t, "long", 5*time.Second), once(t, "holder", 6*time.Second, "orders")
+		flaky, blocked := once(t, "flaky", 7*time.Second), once(t, "blocked", 8*time.Second,
+			"orders")
+		last, queued := once(t, "last", 9*time.Second), once(t, "queued", 100*time.Hour)
+		flaky.Retry = retry.Policy{Attempts: 2, Delay: time.Hour}
+		blocked.Wait = retry.Policy{Delay: time.Second, Elapsed: time.Hour}
+		table := []jobs.Job{long, holder, flaky, blocked, last, queued}
+		o := c.options("a", handlers, table...)
+		o.Workers, o.ShutdownGrace = 3, 2*time.Hour
+		a, stop := c.begin(o)
+		time.Sleep(10 * time.Second)
+		if _, err := c.store.Trigger(t.Context(), byHand,
+			storage.TriggerRequest{Job: "queued", Key: "k"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		waiting := []string{"flaky", "blocked", "queued"}
+		for _, job := range waiting {
+			if r := c.runs(job); len(r) != 1 || r[0].State != jobs.Waiting || r[0].Replica != "a" {
+				t.Errorf("before the stop: %+v", r)
+			}
+		}
+		stopOther := c.start(c.options("b", handlers, table...))
+		time.Sleep(time.Second)
+		var stopped sync.WaitGroup
+		stopped.Go(stop)
+		time.Sleep(5 * time.Second)
+		for i, want := range []jobs.State{jobs.Succeeded, jobs.Waiting, jobs.Succeeded} {
+			if r := c.runs(waiting[i]); len(r) != 1 || r[0].State != want || r[0].Replica != "b" {
+				t.Errorf("while the long run continues: %+v, want %s on b", r, want)
+			}
+		}
+		if got := a.Stats().Busy; got != 3 {
+			t.Errorf("%d workers of the stopping replica are busy, want 3", got)
+		}
+		close(released)
+		stopped.Wait()
+		time.Sleep(5 * time.Second)
+		stopOther()
+		for _, job := range []string{"long", "holder", "last", "blocked"} {
+			if got := c.outcomes(job); !slices.Equal(got, []string{"succeeded"}) {
+				t.Errorf("%s: %v", job, got)
+			}
 		}
 	})
 }

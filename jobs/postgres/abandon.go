@@ -9,9 +9,9 @@ WITH gone AS (
         CROSS JOIN LATERAL (SELECT r.job FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
         CROSS JOIN LATERAL (SELECT j.left_at, j.back_at FROM holdfast.jobs j
             WHERE j.name = r.job OFFSET 0) j
-        LEFT JOIN holdfast.sessions o ON o.id = w.session
+        LEFT JOIN holdfast.sessions s ON s.id = w.session
         WHERE w.owner IS NULL AND w.since < clock_timestamp() - $1::interval
-            AND (w.session IS NULL OR o.ended_at IS NOT NULL) AND ` + wasAbsent + `
+            AND ` + isLeft + ` AND ` + wasAbsent + `
         ORDER BY w.run FOR UPDATE OF w SKIP LOCKED))
     RETURNING run
 ), unwanted AS (

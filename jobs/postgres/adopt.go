@@ -18,7 +18,7 @@ const (
 	ownRuns = `WITH ` + pausedJobs + selectRuns + `
 WHERE r.id = ANY(ARRAY(SELECT w.run FROM holdfast.waits w WHERE w.session = $1
     EXCEPT SELECT unnest($3::uuid[])))
-    AND r.job = ANY($2) AND r.state = 'waiting' AND EXISTS (` + sessionLives + ` AND NOT draining)
+    AND r.job = ANY($2) AND r.state = 'waiting' AND EXISTS (` + sessionLives + ` AND ` + adopts + `)
         AND ` + notHeldBack + `
 ORDER BY r.created_at, r.id`
 
@@ -67,7 +67,7 @@ WITH ` + pausedJobs + `, free AS MATERIALIZED (
     UPDATE holdfast.waits w SET session = me.id
     FROM chosen, holdfast.sessions me
     WHERE w.run = chosen.run AND me.id = $1 AND me.ended_at IS NULL
-        AND me.expires_at > clock_timestamp() AND NOT me.draining
+        AND me.expires_at > clock_timestamp() AND ` + adopts + `
     RETURNING w.run, me.id AS session, me.replica
 ), withdrawn AS (
     DELETE FROM holdfast.wants w WHERE w.run = ANY(ARRAY(SELECT run FROM taken))
@@ -98,8 +98,12 @@ RETURNING` + recordColumns + `, '', NULL::text`
 	// isFree is whether any session may adopt the run r with the wait w and the session s. A drain
 	// frees the waiting runs of its session, except one that a concurrent transaction adds or
 	// adopts. The first condition needs no row of r.
-	isFree    = mayBeFree + ` AND (w.session IS NULL OR s.ended_at IS NOT NULL OR r.attempt <= 1)`
-	mayBeFree = `(w.session IS NULL OR s.ended_at IS NOT NULL OR s.draining)`
+	isFree    = mayBeFree + ` AND (` + isLeft + ` OR r.attempt <= 1)`
+	mayBeFree = `(` + isLeft + ` OR s.draining)`
+	// isLeft is whether no session keeps the wait w, whose session is s.
+	isLeft = `(w.session IS NULL OR s.ended_at IS NOT NULL OR s.stopping)`
+
+	adopts = `NOT (draining OR stopping)` // of a live session
 
 	// adoptableJobs reads the jobs of the runs that adoptRuns and ownRuns may return. Most of the
 	// time there are none, and then the names of all jobs need not be sent.

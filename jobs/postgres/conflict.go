@@ -99,7 +99,7 @@ probe AS (
 	// behindAll moves the position of a run of a backfill behind all waiters that are not of one.
 	behindAll = `interval '100 years'`
 
-	// liveWaiter returns a row if the waiter w of the want must be respected: its session is live
+	// liveWaiter returns a row if the waiter w of the want must be respected: a session keeps it,
 	// and its position is reserved. Positions among the runs of one job, and among runs that wait
 	// for a slot of their group, are always reserved. A triggered run that has not started keeps
 	// its position in its job even without a session. It has none before the time for which it was
@@ -109,7 +109,7 @@ probe AS (
         WHERE o.run = w.run AND (o.triggered AND starts_with(w.resource, 'job:')
             AND o.since <= clock_timestamp() OR EXISTS (
             SELECT FROM holdfast.sessions s WHERE s.id = o.session AND s.ended_at IS NULL
-                AND s.expires_at > clock_timestamp())
+                AND s.expires_at > clock_timestamp() AND NOT s.stopping)
             AND (o.reserved_until > clock_timestamp() OR starts_with(w.resource, 'job:')
                 OR o.in_turn AND starts_with(w.resource, 'group:')))
         OFFSET 0`

@@ -75,6 +75,11 @@
 // UPDATE. So an ended session has no start under way, and another replica can adopt its waiting
 // runs.
 //
+// A session that is stopping ([storage.ReplicaStatus]) may still have starts under way. Other
+// replicas can adopt its waiting runs all the same: an adoption and a start both lock the wait of
+// the run first, and an adoption gives the run to another session. So the start comes before the
+// adoption, or finds that the run is no longer its own.
+//
 // A finish that leaves its run waiting keeps the run for its session, except if the claim is given
 // back because the handler was not called. The statement that deletes the claim then removes the
 // session from the run and adds a wait without one. So no session can start the run while the claim
@@ -138,10 +143,10 @@
 // these triggers is then an action of its own, which may wait for the key.
 //
 // A trigger can name a session that adopts its run (Adopter). The statement that inserts the run
-// assigns it to this session, if the session is live and not draining. It does not lock the
-// session. If the session ends or is drained before the commit, an adoption finds the run: it also
-// takes runs that have not started from draining sessions. Other replicas are not notified of such
-// a run.
+// assigns it to this session, if the session is live and neither draining nor stopping. It does not
+// lock the session. If the session ends, stops or is drained before the commit, an adoption finds
+// the run: it also takes the waiting runs of stopping sessions, and those of draining sessions that
+// have not started. Other replicas are not notified of such a run.
 //
 // A start checks each firing for a pause or a drain once, in the statement that inserts or locks
 // it. A removed job has a negative version, which is active on no replica. Replicas are notified on

@@ -54,7 +54,7 @@ FROM holdfast.jobs j CROSS JOIN LATERAL (
 
 	sessionColumns = `s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at,
     s.ended_at, s.stopped, s.lock_servers, s.config_hash, s.draining, s.clock_offset_ms,
-    s.workers, s.busy, s.not_ready, s.databases::text`
+    s.workers, s.busy, s.not_ready, s.stopping AND s.ended_at IS NULL, s.databases::text`
 	sessionOrder = `ORDER BY s.replica, s.started_at, s.id`
 	// listReplicas reads the claims once, because their table also has many deleted rows.
 	listReplicas = `
@@ -222,7 +222,7 @@ func scanReplica(row pgx.CollectableRow) (storage.ReplicaView, error) {
 	var databases string
 	err := row.Scan(&v.Session, &v.Name, &v.Version, &v.StartedAt, &v.LastHeartbeat, &v.ExpiresAt,
 		&v.EndedAt, &v.Stopped, &v.LockServers, &v.ConfigHash, &v.Draining, &v.ClockOffset,
-		&v.Workers, &v.Busy, &v.NotReady, &databases, &v.Running)
+		&v.Workers, &v.Busy, &v.NotReady, &v.Stopping, &databases, &v.Running)
 	if err == nil {
 		v.Databases, err = storage.DecodeDatabases(databases)
 	}

@@ -31,7 +31,7 @@ SELECT
     concat_ws(' ', c.mark, w.mark),
     (SELECT definitions || ' ' || control_version FROM holdfast.meta),
     (SELECT md5(coalesce(string_agg(concat_ws(' ', id, version, ended_at,
-        expires_at <= clock_timestamp(), draining, workers, not_ready, databases,
+        expires_at <= clock_timestamp(), draining, workers, not_ready, stopping, databases,
         config_hash, lock_servers), ',' ORDER BY id), ''))
             FROM (SELECT * FROM holdfast.sessions
                 WHERE ended_at IS NULL OR ended_at > clock_timestamp() - $1::interval) s),

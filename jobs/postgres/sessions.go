@@ -36,7 +36,7 @@ UPDATE holdfast.sessions SET expires_at = clock_timestamp() WHERE $6 AND id IN (
 	// the cost does not grow with the replicas.
 	renewSession = `
 UPDATE holdfast.sessions s SET renewed_at = t, expires_at = t + ttl, clock_offset_ms = $2,
-    workers = $3, busy = $4, not_ready = $5, databases = $7,
+    workers = $3, busy = $4, not_ready = $5, databases = $7, stopping = $8,
     backend = CASE WHEN pg_backend_pid() = $6::bigint THEN pg_backend_pid() END
 FROM clock_timestamp() t
 WHERE id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp()
@@ -138,7 +138,7 @@ func queueHeartbeat(b *pgx.Batch, own *sessionBackend, session uuid.UUID,
 		pid = own.pid()
 	}
 	b.Queue(renewSession, session, v.OffsetMilliseconds(), v.Workers, v.Busy, v.NotReady, pid,
-		databases).
+		databases, v.Stopping).
 		QueryRow(func(row pgx.Row) error {
 			heartbeat.AnsweredAt = time.Now()
 			var recorded, searches bool

@@ -64,10 +64,10 @@ WITH new AS (
 INSERT INTO holdfast.waits (run, session, since, triggered)
     SELECT id, session, since, true FROM new`
 
-	// adopterOfTrigger returns the session q.adopter if it can adopt runs. If it ends or is drained
-	// meanwhile, other sessions can adopt the run.
+	// adopterOfTrigger returns the session q.adopter if it can adopt runs. If it ends, stops or is
+	// drained meanwhile, other sessions can adopt the run.
 	adopterOfTrigger = `SELECT s.id, s.replica FROM holdfast.sessions s WHERE s.id = q.adopter
-    AND s.ended_at IS NULL AND s.expires_at > clock_timestamp() AND NOT s.draining OFFSET 0`
+    AND s.ended_at IS NULL AND s.expires_at > clock_timestamp() AND ` + adopts + ` OFFSET 0`
 
 	// lockTriggers excludes other triggers of the job that must be refused if something blocks
 	// them. The second of two concurrent triggers finds the run of the first.

@@ -41,7 +41,7 @@ ORDER BY wait_since, id`
 	runByToken = `SELECT run FROM holdfast_claims WHERE token = ?1`
 )
 
-// Adopt implements storage.Upkeep. A dead session adopts none.
+// Adopt implements storage.Upkeep. A dead or stopping session adopts none.
 func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 	a storage.Adoption) ([]storage.Record, error) {
 	if err := s.exclusively("adoption"); err != nil {
@@ -50,7 +50,7 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 	var adopted []storage.Record
 	err := s.write(ctx, "adopt runs", func(tx *sql.Tx) error {
 		mine, live := s.sessions.get(session)
-		if !live {
+		if !live || mine.replicaStatus.Stopping {
 			return nil
 		}
 		own, free, err := s.adoptable(ctx, tx, session, a)
@@ -85,7 +85,7 @@ func (s *Store) adoptable(ctx context.Context, tx *sql.Tx, session uuid.UUID,
 		return nil, nil, err
 	}
 	var encoded [5]string
-	for i, list := range []any{names, append([]uuid.UUID{}, a.Known...), s.sessions.liveIDs(),
+	for i, list := range []any{names, append([]uuid.UUID{}, a.Known...), s.sessions.keeperIDs(),
 		held.among(names), append([]uuid.UUID{}, draining...)} {
 		if encoded[i], err = encode(list); err != nil {
 			return nil, nil, err

@@ -86,9 +86,10 @@ func (st *contenders) granted(run uuid.UUID) {
 	}
 }
 
-// loadContenders reads the contenders of the requests. The waiting runs of the live sessions count.
-func loadContenders(ctx context.Context, tx *sql.Tx, requests []locking.Request, live []uuid.UUID,
-	now int64) (*contenders, error) {
+// loadContenders reads the contenders of the requests. The waiting runs of the sessions in keepers
+// count.
+func loadContenders(ctx context.Context, tx *sql.Tx, requests []locking.Request,
+	keepers []uuid.UUID, now int64) (*contenders, error) {
 	names, err := encode(lookedAt(requests))
 	if err != nil {
 		return nil, err
@@ -97,7 +98,7 @@ func loadContenders(ctx context.Context, tx *sql.Tx, requests []locking.Request,
 	if err != nil {
 		return nil, err
 	}
-	sessions, err := encode(live)
+	sessions, err := encode(keepers)
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,8 @@ SELECT ` + runColumns + ` FROM holdfast_jobs j CROSS JOIN holdfast_runs r ON r.i
 
 	sessionColumns = `s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at,
     s.ended_at, s.stopped, s.lock_servers, s.config_hash, s.draining, s.clock_offset_ms,
-    s.workers, s.busy, s.not_ready, s.databases`
+    s.workers, s.busy, s.not_ready,
+    s.stopping AND s.ended_at IS NULL, s.databases`
 	sessionOrder = `ORDER BY s.replica, s.started_at, s.id`
 	listReplicas = `
 SELECT ` + sessionColumns + `, (SELECT count(*) FROM holdfast_claims c WHERE c.session = s.id)
@@ -327,7 +328,7 @@ func (s *Store) replicas(ctx context.Context, query string, args ...any) (
 		err := rows.Scan(&v.Session, &v.Name, &v.Version, &started, &heartbeat, &expires, &ended,
 			&v.Stopped, &v.LockServers,
 			&v.ConfigHash, &v.Draining, &v.ClockOffset, &v.Workers, &v.Busy, &v.NotReady,
-			&databases, &v.Running)
+			&v.Stopping, &databases, &v.Running)
 		if err == nil {
 			v.Databases, err = storage.DecodeDatabases(databases)
 		}
@@ -338,7 +339,7 @@ func (s *Store) replicas(ctx context.Context, query string, args ...any) (
 			heartbeat = micros(known.heartbeat)
 			v.ClockOffset, v.Workers, v.Busy, v.NotReady = known.replicaStatus.OffsetMilliseconds(),
 				known.replicaStatus.Workers, known.replicaStatus.Busy, known.replicaStatus.NotReady
-			v.Databases = known.replicaStatus.Databases
+			v.Stopping, v.Databases = known.replicaStatus.Stopping, known.replicaStatus.Databases
 		}
 		v.StartedAt, v.LastHeartbeat = fromMicros(started), fromMicros(heartbeat)
 		v.ExpiresAt, v.EndedAt = s.expiry(v.Session, expires), fromNullMicros(ended)

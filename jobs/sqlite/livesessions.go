@@ -124,12 +124,21 @@ func (l *liveSessions) forget(id uuid.UUID) {
 
 // liveIDs returns the ids of all live sessions.
 func (l *liveSessions) liveIDs() []uuid.UUID {
+	return l.idsOf(func(*liveSession) bool { return true })
+}
+
+// keeperIDs returns the ids of the live sessions that keep their waiting runs.
+func (l *liveSessions) keeperIDs() []uuid.UUID {
+	return l.idsOf(func(s *liveSession) bool { return !s.replicaStatus.Stopping })
+}
+
+func (l *liveSessions) idsOf(wanted func(*liveSession) bool) []uuid.UUID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
 	ids := make([]uuid.UUID, 0, len(l.all))
 	for id, known := range l.all {
-		if known.live(now) {
+		if known.live(now) && wanted(known) {
 			ids = append(ids, id)
 		}
 	}

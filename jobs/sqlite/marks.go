@@ -49,7 +49,7 @@ func (s *Store) Marks(ctx context.Context) (storage.Marks, error) {
 	for _, r := range replicas {
 		_, live := s.sessions.get(r.Session)
 		lives += fmt.Sprint(r.Session, r.Version, r.EndedAt != nil, live, r.Draining, r.Workers,
-			r.NotReady, r.Databases, r.ConfigHash, r.LockServers)
+			r.NotReady, r.Stopping, r.Databases, r.ConfigHash, r.LockServers)
 	}
 	return storage.Marks{
 		storage.TopicRuns: runs, storage.TopicLocks: locks, storage.TopicJobs: defined,

@@ -23,7 +23,7 @@ ON CONFLICT (id) DO NOTHING`
 
 	renewSession = `
 UPDATE holdfast_sessions SET renewed_at = ?2, expires_at = ?3, clock_offset_ms = ?4, workers = ?5,
-    busy = ?6, not_ready = ?7, databases = ?8
+    busy = ?6, not_ready = ?7, databases = ?8, stopping = ?9
 WHERE id = ?1 AND ended_at IS NULL`
 
 	sessionClaims = `SELECT token, run FROM holdfast_claims WHERE session = ?1`
@@ -117,7 +117,8 @@ func (s *Store) persistBeat(ctx context.Context, renewed liveSession) {
 		_, err = tx.ExecContext(ctx, renewSession, renewed.ID, micros(renewed.heartbeat),
 			micros(renewed.expires),
 			renewed.replicaStatus.OffsetMilliseconds(), renewed.replicaStatus.Workers,
-			renewed.replicaStatus.Busy, renewed.replicaStatus.NotReady, databases)
+			renewed.replicaStatus.Busy, renewed.replicaStatus.NotReady, databases,
+			renewed.replicaStatus.Stopping)
 		return err
 	})
 	if err != nil {

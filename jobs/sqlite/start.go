@@ -93,7 +93,7 @@ func (s *Store) newStarter(ctx context.Context, tx *sql.Tx, session uuid.UUID,
 	if st.ledger, err = loadLedger(ctx, tx, ids, firings); err != nil {
 		return nil, err
 	}
-	if st.contenders, err = loadContenders(ctx, tx, wanted, s.sessions.liveIDs(),
+	if st.contenders, err = loadContenders(ctx, tx, wanted, s.sessions.keeperIDs(),
 		micros(st.now)); err != nil {
 		return nil, err
 	}

@@ -177,13 +177,13 @@ func endDead(ctx context.Context, tx *sql.Tx, dead []uuid.UUID, now time.Time) e
 	return err
 }
 
-// cancelLeft ends the waiting runs of removed jobs that no live session has.
+// cancelLeft ends the waiting runs of removed jobs that no session keeps.
 func (s *Store) cancelLeft(ctx context.Context, tx *sql.Tx, now time.Time) error {
-	live, err := encode(s.sessions.liveIDs())
+	keepers, err := encode(s.sessions.keeperIDs())
 	if err != nil {
 		return err
 	}
-	left, err := idsBy(ctx, tx, leftOfRemoved, live)
+	left, err := idsBy(ctx, tx, leftOfRemoved, keepers)
 	if err != nil || len(left) == 0 {
 		return err
 	}

@@ -30,9 +30,10 @@ SELECT d.resources, d.may_overlap FROM holdfast_jobs j CROSS
     JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version
 WHERE j.name = ?1`
 
-	// liveByFile lists the sessions that are live according to the file: a command has no live
-	// sessions in memory.
-	liveByFile = `SELECT id FROM holdfast_sessions WHERE ended_at IS NULL AND expires_at > ?1`
+	// keepersByFile lists the sessions that keep their waiting runs, according to the file: a
+	// command has no sessions in memory.
+	keepersByFile = `SELECT id FROM holdfast_sessions WHERE ended_at IS NULL AND expires_at > ?1
+		AND NOT stopping`
 )
 
 // Trigger implements storage.Actions.
@@ -116,7 +117,7 @@ func (s *Store) runOfTrigger(ctx context.Context, d *actionTx, a storage.Action,
 func (s *Store) adopterOf(ctx context.Context, tx *sql.Tx,
 	r storage.TriggerRequest) (replica string, err error) {
 	session, live := s.sessions.get(r.Adopter)
-	if !live {
+	if !live || session.replicaStatus.Stopping {
 		return "", nil
 	}
 	held, err := loadHeldBack(ctx, tx, r.Adopter, nil)
@@ -144,11 +145,11 @@ func findBlocker(
 	if err != nil {
 		return nil, err
 	}
-	live, err := idsBy(ctx, d.Tx, liveByFile, d.now)
+	keepers, err := idsBy(ctx, d.Tx, keepersByFile, d.now)
 	if err != nil {
 		return nil, err
 	}
-	st, err := loadContenders(ctx, d.Tx, wants, append([]uuid.UUID{}, live...), d.now)
+	st, err := loadContenders(ctx, d.Tx, wants, append([]uuid.UUID{}, keepers...), d.now)
 	if err != nil {
 		return nil, err
 	}

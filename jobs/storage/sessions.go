@@ -64,9 +64,13 @@ type ReplicaStatus struct {
 	// ClockOffset is the store's clock minus the replica's clock; nil before the first measurement.
 	ClockOffset *time.Duration
 	Workers     int
-	Busy        int             // of the workers
-	NotReady    string          // why the replica cannot start runs; "" if it can
-	Databases   []DatabaseState // of jobs, by name
+	Busy        int    // of the workers
+	NotReady    string // why the replica cannot start runs; "" if it can
+	// Stopping says that the replica begins no more runs, and only continues those that have
+	// started. The session then keeps no waiting run: other sessions may adopt them at once, also
+	// for further attempts, and no run waits behind them.
+	Stopping  bool
+	Databases []DatabaseState // of jobs, by name
 }
 
 // OffsetMilliseconds returns ClockOffset in milliseconds; nil if it is unknown.

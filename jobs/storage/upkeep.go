@@ -27,9 +27,10 @@ type Upkeep interface {
 	// It expires a session if two calls, about a second apart, find it disconnected. The next Sweep
 	// ends these sessions. The argument is the caller's session. A store may leave out any session.
 	ExpireDisconnected(ctx context.Context, session uuid.UUID) (Disconnected, error)
-	// Adopt assigns waiting runs that belong to no live session to the given session, and returns
-	// them. It also returns waiting runs that the session already has and a.Known does not name. It
-	// leaves out runs whose start would return StartPaused. A draining session gets none.
+	// Adopt assigns waiting runs that belong to no live session, or to a stopping one, to the given
+	// session, and returns them. It also returns waiting runs that the session already has and
+	// a.Known does not name. It leaves out runs whose start would return StartPaused. A draining or
+	// stopping session gets none.
 	//
 	// An adopted run keeps its position among the waiters. Other runs queue behind it after its
 	// next Start. Later runs of the same job queue behind a triggered run even before that.

@@ -58,4 +58,6 @@ func (r Replica) Live() bool { return r.State == ReplicaLive || r.State == Repli
 func (r Replica) Lost() bool { return r.State == ReplicaLost || r.State == ReplicaExpired }
 
 // StartsRuns reports whether the replica is live and can start runs, as of its last heartbeat.
-func (r Replica) StartsRuns() bool { return r.Live() && r.NotReady == "" && !r.Draining }
+func (r Replica) StartsRuns() bool {
+	return r.Live() && r.NotReady == "" && !r.Draining && !r.Stopping
+}

@@ -34,7 +34,7 @@ func noReplicaProblem(e Evidence, add func(Problem)) {
 	p := Problem{Kind: KindNoReplica, Severity: Red, Link: replicasPath,
 		Text: "No replica is live. No run starts.", ended: "No replica could start runs."}
 	if live > 0 {
-		p.Text = "Every live replica is draining or cannot start runs. No run starts."
+		p.Text = "Every live replica is stopping, draining or cannot start runs. No run starts."
 	}
 	add(p)
 }
@@ -122,7 +122,7 @@ func notReadyProblems(e Evidence, add func(Problem)) {
 		if r.Session.String() == e.ServedBy.Session {
 			served = true
 		}
-		if r.NotReady == "" || r.Draining || e.clockIsOff(r) {
+		if r.NotReady == "" || r.Draining || r.Stopping || e.clockIsOff(r) {
 			continue
 		}
 		add(notReady(r.Name, r.NotReady))

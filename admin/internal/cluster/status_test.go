@@ -162,9 +162,14 @@ func TestStatus(t *testing.T) {
 		"no replica": {func(e *Evidence) { e.Replicas = nil }, Red, "No replica can start runs",
 			"No replica is live. No run starts."},
 		"all drain": {both(drains), Red, "No replica can start runs",
-			"Every live replica is draining or cannot start runs. No run starts.|" +
+			"Every live replica is stopping, draining or cannot start runs. No run starts.|" +
 				"Replica a is draining. It starts no new runs.|" +
 				"Replica b is draining. It starts no new runs."},
+		"one replica stops": {func(e *Evidence) { e.Replicas[1].Stopping = true }, Neutral,
+			"Healthy", ""},
+		"all stop": {both(func(r *Replica) { r.Stopping = true }), Red,
+			"No replica can start runs",
+			"Every live replica is stopping, draining or cannot start runs. No run starts."},
 		"three failures": {failing(ran(time.Hour, fail, jobs.TimedOut, jobs.Lost, ok)...), Red,
 			"1 job fails repeatedly", "Job invoices failed 3 times in a row."},
 		"two failures": {failing(ran(time.Hour, fail, fail, ok, fail)...), Amber,

@@ -68,7 +68,7 @@ SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() A
 	}
 	// The replica learns that the run has ended, and neither retries nor recovers it. It learns it
 	// when it records the end of the attempt or, if it did that before the release, at the retry.
-	c.heard(c.replicas[held.Replica], id, "run ended by the store")
+	c.heard(c.replicas[held.Replica], id, "run ended by the store, or adopted by another replica")
 	if n := askOne[int](c, `SELECT count(*) FROM holdfast.runs WHERE job = 'stuck'`); n != 1 {
 		t.Errorf("%d runs of the job, want the one that was lost", n)
 	}

@@ -79,6 +79,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"RunAttempts", runAttemptRules},
 		{"Actions", actionRules}, {"AuditChain", auditChainRules}, {"Pauses", pauseRules}, {"Cancels", cancelRules},
 		{"Releases", releaseRules}, {"Drains", drainRules},
+		{"Stops", stopRules},
 		{"Specs", specRules}, {"ControlState", controlStateRules}, {"Watches", watchRules},
 		{"Marks", markRules},
 		{"Contention", contentionRules}, {"Model", modelRules},

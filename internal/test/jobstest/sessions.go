@@ -76,7 +76,7 @@ var sessionRules = []rule{
 	{"a replica shows the vitals of its last heartbeat", func(c *check) {
 		s := c.session("one")
 		if r := c.replica(s); r.ClockOffset != nil || r.Workers != 0 || r.Busy != 0 ||
-			r.NotReady != "" || r.Databases != nil || r.Draining {
+			r.NotReady != "" || r.Databases != nil || r.Draining || r.Stopping {
 			c.Errorf("before a heartbeat: %+v", r)
 		}
 		offset := -1500*time.Millisecond - 600*time.Microsecond
@@ -85,6 +85,7 @@ var sessionRules = []rule{
 				Databases: []storage.DatabaseState{{Name: "marts", Since: epoch},
 					{Name: "warehouse", Error: "connection refused", Since: epoch}}},
 			{Workers: 32},
+			{Workers: 32, Stopping: true},
 		} {
 			_, err := c.Store.Heartbeat(c.ctx, s, v)
 			c.must(err)
@@ -93,6 +94,7 @@ var sessionRules = []rule{
 				equal(c, "workers", r.Workers, v.Workers)
 				equal(c, "busy", r.Busy, v.Busy)
 				equal(c, "not ready", r.NotReady, v.NotReady)
+				equal(c, "stopping", r.Stopping, v.Stopping)
 				if !slices.Equal(r.Databases, v.Databases) {
 					c.Errorf("databases %+v, want %+v", r.Databases, v.Databases)
 				}

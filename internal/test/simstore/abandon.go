@@ -11,8 +11,7 @@ import (
 func (s *Store) endAbandoned() {
 	now := s.writeTime()
 	for _, r := range s.waiting {
-		_, owned := s.liveSession(r.Session)
-		if j := s.jobs[r.Job]; owned || j == nil || !s.left(j) ||
+		if j := s.jobs[r.Job]; s.keeps(r.Session) || j == nil || !s.left(j) ||
 			now.Sub(r.WaitSince) <= storage.MaxAbsence {
 			continue
 		}

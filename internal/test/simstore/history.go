@@ -197,6 +197,7 @@ func (s *Store) replicas(includes func(*session) bool) (views []storage.ReplicaV
 			Draining:    l.draining,
 			ClockOffset: l.replicaStatus.OffsetMilliseconds(), Workers: l.replicaStatus.Workers,
 			Busy: l.replicaStatus.Busy, NotReady: l.replicaStatus.NotReady,
+			Stopping:  l.replicaStatus.Stopping && l.ended == nil,
 			Databases: l.replicaStatus.Databases,
 		})
 	}

@@ -38,7 +38,7 @@ func (s *Store) replicasMark() string {
 	var live []string
 	for id, l := range s.sessions {
 		live = append(live, fmt.Sprint(id, l.live(s.now()), l.draining, l.replicaStatus.Workers,
-			l.replicaStatus.NotReady, l.replicaStatus.Databases))
+			l.replicaStatus.NotReady, l.replicaStatus.Stopping, l.replicaStatus.Databases))
 	}
 	slices.SortFunc(live, cmp.Compare[string])
 	return fmt.Sprint(live)

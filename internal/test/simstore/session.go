@@ -37,6 +37,15 @@ func (s *Store) liveSession(id uuid.UUID) (*session, bool) {
 	return l, l != nil && l.live(s.now())
 }
 
+// keeps reports whether the session keeps its waiting runs: it is live and not stopping.
+func (s *Store) keeps(session uuid.UUID) bool {
+	l, live := s.liveSession(session)
+	return live && !l.replicaStatus.Stopping
+}
+
+// adopts reports whether the session may adopt runs.
+func (l *session) adopts() bool { return !l.draining && !l.replicaStatus.Stopping }
+
 // Open implements storage.Sessions.
 func (s *Store) Open(ctx context.Context, o storage.Session) error {
 	if err := s.enter(ctx); err != nil {

@@ -131,11 +131,10 @@ func (s *Store) againstOne(r *run, since time.Time, q locking.Request) *rules.Co
 }
 
 // respects reports whether other runs wait behind a waiting run for a resource of that kind: its
-// session is live and its position is reserved, or it is a triggered run that has not started,
+// session keeps it and its position is reserved, or it is a triggered run that has not started,
 // which keeps its position in its job in any session.
 func (s *Store) respects(r *run, kind locking.Kind, now time.Time) bool {
-	_, live := s.liveSession(r.Session)
-	return live && r.Reserves(kind, now) || r.manual() && kind == locking.KindJob
+	return s.keeps(r.Session) && r.Reserves(kind, now) || r.manual() && kind == locking.KindJob
 }
 
 // manual reports whether the run was triggered and has not started.
@@ -171,9 +170,9 @@ func (s *Store) queued(r *run) bool {
 		return false
 	}
 	for _, other := range s.waiting {
-		_, live := s.liveSession(other.Session)
 		waiter := other.Contender(locking.Request{}, 0)
-		if live && other != r && other.Job == r.Job && waiter.Older(r.ID, r.WaitSince) &&
+		if s.keeps(other.Session) && other != r && other.Job == r.Job &&
+			waiter.Older(r.ID, r.WaitSince) &&
 			slices.ContainsFunc(other.wants, wantsName) {
 			return true
 		}

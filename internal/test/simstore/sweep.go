@@ -60,7 +60,7 @@ func (s *Store) Sweep(ctx context.Context) (storage.Swept, error) {
 // cancelLeft ends the waiting runs of removed jobs. No replica adopts them.
 func (s *Store) cancelLeft() {
 	for _, r := range s.waiting {
-		if _, owned := s.liveSession(r.Session); owned || s.jobs[r.Job] == nil ||
+		if s.keeps(r.Session) || s.jobs[r.Job] == nil ||
 			s.jobs[r.Job].version >= 0 {
 			continue
 		}
@@ -105,7 +105,7 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 	}
 	defer s.mu.Unlock()
 	l, live := s.liveSession(session)
-	if !live || l.draining || len(s.waiting) == 0 {
+	if !live || !l.adopts() || len(s.waiting) == 0 {
 		return nil, nil
 	}
 	asked := map[string]bool{}
@@ -114,13 +114,12 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 	}
 	var own, free []storage.Record
 	for _, r := range s.waiting {
-		owner, owned := s.liveSession(r.Session)
 		switch {
 		case !asked[r.Job] || slices.Contains(a.Known, r.ID), r.StartsLater(s.now()),
 			r.ObeysPauses() && r.Attempt <= 1 && s.pauseOver(r.Job) != nil:
 		case r.Session == session:
 			own = append(own, r.Record)
-		case !owned, owner.draining && r.Attempt <= 1:
+		case !s.keeps(r.Session), s.sessions[r.Session].draining && r.Attempt <= 1:
 			free = append(free, r.Record)
 		}
 	}

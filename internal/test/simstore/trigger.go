@@ -54,7 +54,7 @@ func (s *Store) Trigger(ctx context.Context, a storage.Action,
 			return storage.Triggered{}, &storage.PausedError{Pause: *p}
 		}
 		adopter := ""
-		if l, live := s.liveSession(r.Adopter); live && !l.draining {
+		if l, live := s.liveSession(r.Adopter); live && l.adopts() {
 			adopter = l.Replica
 		}
 		fresh := rules.NewTriggered(a, r, adopter, d.now)

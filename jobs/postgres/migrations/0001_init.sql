@@ -21,11 +21,12 @@ CREATE TABLE holdfast.sessions (
     -- The process ID of the PostgreSQL backend that serves the owner's heartbeats, and no other
     -- client. NULL: unknown, for example behind a pooler.
     backend         int,
-    -- Each heartbeat reports the next five columns.
+    -- Each heartbeat reports the next six columns.
     clock_offset_ms bigint, -- NULL: unknown
     workers         int NOT NULL DEFAULT 0,
     busy            int NOT NULL DEFAULT 0,
     not_ready       text NOT NULL DEFAULT '',
+    stopping        boolean NOT NULL DEFAULT false, -- its waiting runs are free
     databases       jsonb NOT NULL DEFAULT '[]', -- the states of the databases of jobs
     -- claims_old lists the session's claims with tokens up to claims_floor. The session gets no
     -- further claim with a token up to claims_next: see raiseClaims.

@@ -21,6 +21,7 @@ CREATE TABLE holdfast_sessions (
     workers         INTEGER NOT NULL DEFAULT 0,
     busy            INTEGER NOT NULL DEFAULT 0,
     not_ready       TEXT NOT NULL DEFAULT '',
+    stopping        INTEGER NOT NULL DEFAULT 0,
     databases       TEXT NOT NULL DEFAULT '[]' -- JSON: the states of the databases of jobs
 ) WITHOUT ROWID;
 
