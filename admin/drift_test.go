@@ -126,6 +126,10 @@ func TestStoppingReplicaIsMarked(t *testing.T) {
 	if strings.Count(page, badge) != 1 || strings.Contains(page, drain) {
 		t.Error("got no mark, or a link to drain the stopping replica")
 	}
+	form := get(t, newServer(t, o).Handler(), drain).Body.String()
+	if !strings.Contains(form, "The replica is stopping. It starts no more runs.") {
+		t.Errorf("the form to drain it does not say that it is stopping: %s", form)
+	}
 }
 
 func TestReplicaStatusIsServed(t *testing.T) {

@@ -96,6 +96,7 @@ func replicasIn(ctx context.Context, in cluster) (names []string, err error) {
 }
 
 // liveReplicasIn returns a function that lists the live replicas that drain, or those that do not.
+// It leaves out replicas that are stopping.
 func liveReplicasIn(draining bool) namesIn {
 	return func(ctx context.Context, in cluster) (names []string, err error) {
 		list, err := in.Replicas(ctx)

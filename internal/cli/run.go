@@ -20,8 +20,9 @@ func (c *commandLine) runCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "run", Short: "Run a replica until SIGINT or SIGTERM", Args: cobra.NoArgs,
 		Long: `Run a replica until SIGINT or SIGTERM. The replica then starts no more runs and
-waits for its running runs, at most for shutdown_grace. A second signal ends the
-process at once. Signals within half a second of the first one do not count.
+waits for its running runs, at most for shutdown_grace. Other replicas take over the
+runs that have not started. A second signal ends the process at once. Signals within
+half a second of the first one do not count.
 
 SIGHUP reloads the configuration: jobs, access to the admin page, and the log level.
 If the configuration has a mistake, the replica logs it and changes nothing. The log

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// adopter takes over waiting runs that no live replica has.
+// adopter takes over waiting runs that no live replica has, or that a stopping one has.
 type adopter struct {
 	store interface {
 		Adopt(ctx context.Context, session uuid.UUID, a storage.Adoption) ([]storage.Record, error)
@@ -32,10 +32,10 @@ type adopter struct {
 	left         atomic.Bool // the last adoption may have left runs, because it had no room
 }
 
-// adopt adopts waiting runs that no live replica has: triggered, recovered, late, or left by a
-// replica. It leaves runs of jobs that other replicas fire. It also finds waiting runs of this
-// replica that it does not track: a reply of the store was lost, or a note failed. It reports
-// whether there may be more of them, because it had no room.
+// adopt adopts waiting runs that no live replica has, or that a stopping one has: triggered,
+// recovered, late, or left by a replica. It leaves runs of jobs that other replicas fire. It also
+// finds waiting runs of this replica that it does not track: a reply of the store was lost, or a
+// note failed. It reports whether there may be more of them, because it had no room.
 func (a *adopter) adopt(ctx context.Context, session *liveSession) (more bool) {
 	wanted := storage.Adoption{Late: a.ready.lateRoom()}
 	wanted.Limit, wanted.MinWait = a.room()

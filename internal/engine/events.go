@@ -92,9 +92,10 @@ func (e *events) notStarted(f *firing, n storage.Note) {
 	e.bus.publish(event)
 }
 
-// revoked logs that the store ended a run that this replica tracks. If an operator did it, it
-// publishes the event: a waiting run was cancelled, its job was removed, or its locks were
-// released. The replica learns of it when the store refuses its next call.
+// revoked logs that a run which this replica tracks is no longer its own. If an operator has ended
+// it, revoked publishes the event: a waiting run was cancelled, its job was removed, or its locks
+// were released. If the replica is draining or stopping, another one may have adopted the run. The
+// replica learns of it when the store refuses its next call.
 func (e *events) revoked(f *firing) {
 	if !f.written && f.adopted == uuid.Nil {
 		return

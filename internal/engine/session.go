@@ -38,7 +38,8 @@ type keeper struct {
 	clock          *clusterClock
 	active         *active
 	log            zerolog.Logger
-	// holds a value when a heartbeat must be sent at once: an operator may have released claims
+	// holds a value when a heartbeat must be sent at once: an operator may have released claims, or
+	// the replica is stopping
 	heartbeatNow chan struct{}
 }
 

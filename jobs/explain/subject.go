@@ -159,14 +159,14 @@ func (s *subject) explainLate(late time.Duration) error {
 		s.shown(s.start), rounded(late), s.job.Misfire)
 }
 
-// liveReplicas returns the number of live replicas.
+// liveReplicas returns the number of live replicas that are not stopping.
 func (s *subject) liveReplicas() (n int, err error) {
 	replicas, err := s.sources.Store.Replicas(s.ctx)
 	if err != nil {
 		return 0, fmt.Errorf("replicas: %w", err)
 	}
 	for _, r := range replicas {
-		if r.EndedAt == nil && s.Now.Before(r.ExpiresAt) {
+		if r.EndedAt == nil && s.Now.Before(r.ExpiresAt) && !r.Stopping {
 			n++
 		}
 	}

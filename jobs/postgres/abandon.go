@@ -11,7 +11,7 @@ WITH gone AS (
             WHERE j.name = r.job OFFSET 0) j
         LEFT JOIN holdfast.sessions s ON s.id = w.session
         WHERE w.owner IS NULL AND w.since < clock_timestamp() - $1::interval
-            AND ` + isLeft + ` AND ` + wasAbsent + `
+            AND (w.session IS NULL OR s.ended_at IS NOT NULL) AND ` + wasAbsent + `
         ORDER BY w.run FOR UPDATE OF w SKIP LOCKED))
     RETURNING run
 ), unwanted AS (

@@ -36,8 +36,16 @@ ORDER BY r.created_at, r.id`
 	// PostgreSQL estimates that an array in a parameter has ten elements, so a join of waits with
 	// jobs may compare each with each. The limits of a job are looked up by its key in an object
 	// instead.
+	//
+	// A start may have been sent twice, if its outcome was unknown: the second one could grant a
+	// run that the first one has left waiting, and that another session has adopted meanwhile. So
+	// adoptRuns locks the live sessions from which it takes runs, and skips those that have a start
+	// under way.
 	adoptRuns = `
-WITH ` + pausedJobs + `, free AS MATERIALIZED (
+WITH ` + pausedJobs + `, leaving AS MATERIALIZED (
+    SELECT id FROM holdfast.sessions WHERE (draining OR stopping) AND ended_at IS NULL
+    ORDER BY id FOR UPDATE SKIP LOCKED
+), free AS MATERIALIZED (
     SELECT w.run, r.job, r.scheduled_at, r.key, r.recovery, r.attempt, r.backfill
     FROM (SELECT * FROM holdfast.waits w WHERE w.since <= (SELECT clock_timestamp())
         ORDER BY w.since OFFSET 0) w LEFT JOIN holdfast.sessions s ON s.id = w.session
@@ -97,11 +105,10 @@ RETURNING` + recordColumns + `, '', NULL::text`
 
 	// isFree is whether any session may adopt the run r with the wait w and the session s. A drain
 	// frees the waiting runs of its session, except one that a concurrent transaction adds or
-	// adopts. The first condition needs no row of r.
-	isFree    = mayBeFree + ` AND (` + isLeft + ` OR r.attempt <= 1)`
-	mayBeFree = `(` + isLeft + ` OR s.draining)`
-	// isLeft is whether no session keeps the wait w, whose session is s.
-	isLeft = `(w.session IS NULL OR s.ended_at IS NOT NULL OR s.stopping)`
+	// adopts. mayBeFree needs no row of r.
+	isFree = `(w.session IS NULL OR s.ended_at IS NOT NULL
+        OR (s.stopping OR s.draining AND r.attempt <= 1) AND s.id IN (SELECT id FROM leaving))`
+	mayBeFree = `(w.session IS NULL OR s.ended_at IS NOT NULL OR s.stopping OR s.draining)`
 
 	adopts = `NOT (draining OR stopping)` // of a live session
 

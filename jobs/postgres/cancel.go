@@ -31,7 +31,7 @@ INSERT INTO holdfast.cancels (run, session, requested_at, requested_by)
 SELECT r.id, r.session, clock_timestamp(), $2 FROM holdfast.runs r WHERE r.id = $1
 ON CONFLICT (run) DO NOTHING`
 
-	// cancelLeft ends the waiting runs of removed jobs that no session keeps. No replica adopts
+	// cancelLeft ends the waiting runs of removed jobs that no live session has. No replica adopts
 	// them.
 	cancelLeft = `
 WITH removed AS MATERIALIZED (
@@ -43,7 +43,7 @@ WITH removed AS MATERIALIZED (
             WHERE r.id = w.run AND r.job IN (SELECT name FROM removed) OFFSET 0) r
         LEFT JOIN holdfast.sessions s ON s.id = w.session
         WHERE EXISTS (SELECT FROM removed) AND w.owner IS NULL
-            AND ` + isLeft + `
+            AND (w.session IS NULL OR s.ended_at IS NOT NULL)
         ORDER BY w.run FOR UPDATE OF w SKIP LOCKED))
     RETURNING run
 ), unwanted AS (

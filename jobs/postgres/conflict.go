@@ -8,7 +8,7 @@ const (
 	//
 	// For each wanted name it reads the name, its ancestors and its descendants ("/" is followed by
 	// "0" in byte order). It reads the grants first. For runs that no grant refuses it then reads
-	// the wants of older waiters in live sessions whose positions are reserved. It reads no further
+	// the wants of older waiters that liveWaiter respects. It reads no further
 	// than a refusal needs: a batch may have many runs that want one name, and the first in the
 	// index is the oldest.
 	//

@@ -75,10 +75,9 @@
 // UPDATE. So an ended session has no start under way, and another replica can adopt its waiting
 // runs.
 //
-// A session that is stopping ([storage.ReplicaStatus]) may still have starts under way. Other
-// replicas can adopt its waiting runs all the same: an adoption and a start both lock the wait of
-// the run first, and an adoption gives the run to another session. So the start comes before the
-// adoption, or finds that the run is no longer its own.
+// A session that is stopping ([storage.ReplicaStatus]) or draining may still have starts under way.
+// An adoption locks it FOR UPDATE before it takes its waiting runs, and skips it while a start is
+// under way. A later start finds that the run belongs to another session.
 //
 // A finish that leaves its run waiting keeps the run for its session, except if the claim is given
 // back because the handler was not called. The statement that deletes the claim then removes the
@@ -128,7 +127,7 @@
 //     PostgreSQL does not take the others for dead.
 //   - Behind a pooler, sessions have no backend. A frozen process keeps its connection. Searches
 //     find neither, so these sessions expire only after their TTL without a heartbeat.
-//   - Only the three oldest replicas search, until their sessions expire.
+//   - Only the three oldest replicas that are not stopping search, until their sessions expire.
 //
 // # Actions of operators
 //

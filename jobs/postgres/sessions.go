@@ -41,7 +41,7 @@ UPDATE holdfast.sessions s SET renewed_at = t, expires_at = t + ttl, clock_offse
 FROM clock_timestamp() t
 WHERE id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp()
 RETURNING renewed_at, (SELECT definitions FROM holdfast.meta), backend IS NOT NULL, 3 > (
-    SELECT count(*) FROM (SELECT FROM holdfast.sessions o WHERE NOT o.locks
+    SELECT count(*) FROM (SELECT FROM holdfast.sessions o WHERE NOT o.locks AND NOT o.stopping
         AND (o.started_at, o.id) < (s.started_at, s.id)
         AND o.ended_at IS NULL AND o.expires_at > clock_timestamp() AND o.backend IS NOT NULL
         LIMIT 3) older)`

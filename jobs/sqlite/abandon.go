@@ -24,11 +24,11 @@ WHERE id IN (SELECT value FROM json_each(?1)) AND +state = 'waiting'`
 // endAbandoned ends the waiting runs of jobs that have been absent from the cron table for too
 // long. No replica adopts them.
 func (s *Store) endAbandoned(ctx context.Context, tx *sql.Tx, now time.Time) error {
-	keepers, err := encode(s.sessions.keeperIDs())
+	live, err := encode(s.sessions.liveIDs())
 	if err != nil {
 		return err
 	}
-	left, err := idsBy(ctx, tx, abandoned, micros(now.Add(-storage.MaxAbsence)), keepers,
+	left, err := idsBy(ctx, tx, abandoned, micros(now.Add(-storage.MaxAbsence)), live,
 		storage.MaxAbsence.Microseconds())
 	if err != nil || len(left) == 0 {
 		return err

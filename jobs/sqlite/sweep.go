@@ -177,13 +177,13 @@ func endDead(ctx context.Context, tx *sql.Tx, dead []uuid.UUID, now time.Time) e
 	return err
 }
 
-// cancelLeft ends the waiting runs of removed jobs that no session keeps.
+// cancelLeft ends the waiting runs of removed jobs that no live session has.
 func (s *Store) cancelLeft(ctx context.Context, tx *sql.Tx, now time.Time) error {
-	keepers, err := encode(s.sessions.keeperIDs())
+	live, err := encode(s.sessions.liveIDs())
 	if err != nil {
 		return err
 	}
-	left, err := idsBy(ctx, tx, leftOfRemoved, keepers)
+	left, err := idsBy(ctx, tx, leftOfRemoved, live)
 	if err != nil || len(left) == 0 {
 		return err
 	}

@@ -30,7 +30,8 @@
 //   - A waiter is a run that waits for a resource. Its blocker is the holder or the older waiter
 //     for which it waits.
 //   - A sweep ends expired sessions, records their runs as lost, and deletes their claims.
-//   - To adopt a run is to take over a waiting run that no live session handles.
+//   - To adopt a run is to take over a waiting run that no live session handles, or that a stopping
+//     one has.
 //   - A definition is one version of a job. Only replicas with the active definition fire the job.
 //   - The misfire cursor of a job is the time up to which the store has decided on all its
 //     scheduled times.

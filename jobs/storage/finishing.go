@@ -25,8 +25,11 @@ func (r FinishRequest) text() int {
 // Recorded reports whether a run with this state and token shows that an earlier try has recorded
 // the request. token is 0 if the run has none.
 func (r FinishRequest) Recorded(state jobs.State, token jobs.Token) bool {
-	if r.GivenBack { // the run may have a later claim by now
+	switch {
+	case r.GivenBack: // the run may have a later claim by now
 		return !state.Final() && token != r.Token
+	case r.State == jobs.Waiting && token > r.Token:
+		return true // another replica has made a further attempt: this one is stopping
 	}
 	return state == r.State && token == r.Token
 }

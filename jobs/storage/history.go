@@ -92,7 +92,7 @@ type ReplicaView struct {
 	// instead.
 	Busy     int    `json:"busy"`
 	NotReady string `json:"not_ready,omitempty"` // why the replica cannot start runs
-	Stopping bool   `json:"stopping"`            // it begins no more runs, and has not ended
+	Stopping bool   `json:"stopping"`            // it starts no more runs, and its session is open
 	// Databases are the databases of jobs, by name.
 	Databases []DatabaseState `json:"databases,omitempty"`
 }

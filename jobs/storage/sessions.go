@@ -66,9 +66,9 @@ type ReplicaStatus struct {
 	Workers     int
 	Busy        int    // of the workers
 	NotReady    string // why the replica cannot start runs; "" if it can
-	// Stopping says that the replica begins no more runs, and only continues those that have
-	// started. The session then keeps no waiting run: other sessions may adopt them at once, also
-	// for further attempts, and no run waits behind them.
+	// Stopping says that the replica finishes its running attempts and begins nothing else. Starts
+	// that are under way may still be granted. Other sessions may adopt the waiting runs of the
+	// session at once, also for further attempts, and no run waits behind them.
 	Stopping  bool
 	Databases []DatabaseState // of jobs, by name
 }

@@ -38,8 +38,9 @@ type TriggerRequest struct {
 	// Delay is the time from the trigger to the scheduled time. It is set instead of At.
 	Delay time.Duration
 	// Adopter is a session that adopts the run as soon as the trigger adds it. The store ignores
-	// Adopter if the session is not live or is draining, or if the run begins to wait later. If the
-	// session has the run, the result names its Replica. uuid.Nil: no session adopts it.
+	// Adopter if the session is not live, or is draining or stopping, or if the run begins to wait
+	// later. If the session has the run, the result names its Replica. uuid.Nil: no session adopts
+	// it.
 	Adopter uuid.UUID
 	// Run is the id of the run if the trigger adds one; uuid.Nil: the store draws it. The replica
 	// of Adopter sets Run, so that it can track the run before the store has it.

@@ -112,7 +112,7 @@ func lostJobs(e Evidence, l lostReplica) (names []string) {
 }
 
 // notReadyProblems reports live replicas that cannot start runs. Replicas that drain, or whose
-// clock is off, have problems of their own.
+// clock is off, have problems of their own. A stop is not a problem.
 func notReadyProblems(e Evidence, add func(Problem)) {
 	served := false
 	for _, r := range e.Replicas {

@@ -108,7 +108,7 @@ var finishRules = []rule{
 			c.Errorf("started at %s, after attempt 2 at %v", record.StartedAt, started)
 		}
 	}},
-	{"a repeated finish as waiting succeeds until the next attempt", func(c *check) {
+	{"a repeated finish as waiting succeeds, also during the next attempt", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1)
 		token := c.granted(s, r)
@@ -116,7 +116,9 @@ var finishRules = []rule{
 		c.finished(r, token, jobs.Waiting)
 		r.Attempt = 2
 		c.granted(s, r)
-		equal(c, "finish of attempt 1", c.finish(r, token, jobs.Waiting), false)
+		equal(c, "finish of attempt 1", c.finish(r, token, jobs.Waiting), true)
+		equal(c, "another finish of it", c.finish(r, token, jobs.Failed), false)
+		c.record(r.Run, jobs.Running)
 	}},
 	{"a run whose claim is given back waits as if it had not started", func(c *check) {
 		one, two := c.session("one"), c.session("two")

@@ -80,18 +80,21 @@ var stopRules = []rule{
 		equal(c, "replica", answer.Replica, "")
 		c.adopts(two, c.startOf(answer))
 	}},
-	{"waiting runs of a stopping session are cancelled if their job is removed", func(c *check) {
-		spec, s := c.put("a", 0), c.session("one")
-		c.registerAdded(s, "h", "a")
+	{"a waiting end of an attempt is known although another session continues", func(c *check) {
+		c.register("h", "a")
+		one, two := c.session("one"), c.session("two")
 		r := request("a", 1)
-		token := c.granted(s, r)
-		c.must(c.Store.RemoveSpec(c.ctx, action, "a", spec.Version))
+		token := c.granted(one, r)
+		c.stops(one)
 		c.finished(r, token, jobs.Waiting)
-		c.sweep()
-		c.record(r.Run, jobs.Waiting)
-		c.stops(s)
-		c.sweep()
-		c.record(r.Run, jobs.Cancelled)
+		equal(c, "adopted", len(c.adopt(two, 10, "a")), 1)
+		again := r
+		again.Attempt = 2
+		next := c.granted(two, again)
+		equal(c, "repeated end", c.finish(r, token, jobs.Waiting), true)
+		equal(c, "another end", c.finish(r, token, jobs.Succeeded), false)
+		c.finished(again, next, jobs.Succeeded)
+		equal(c, "repeated after the end", c.finish(r, token, jobs.Waiting), true)
 	}},
 	{"a session that has ended is not stopping", func(c *check) {
 		s := c.session("one")

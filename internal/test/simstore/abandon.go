@@ -11,7 +11,8 @@ import (
 func (s *Store) endAbandoned() {
 	now := s.writeTime()
 	for _, r := range s.waiting {
-		if j := s.jobs[r.Job]; s.keeps(r.Session) || j == nil || !s.left(j) ||
+		_, owned := s.liveSession(r.Session)
+		if j := s.jobs[r.Job]; owned || j == nil || !s.left(j) ||
 			now.Sub(r.WaitSince) <= storage.MaxAbsence {
 			continue
 		}

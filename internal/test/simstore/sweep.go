@@ -60,7 +60,7 @@ func (s *Store) Sweep(ctx context.Context) (storage.Swept, error) {
 // cancelLeft ends the waiting runs of removed jobs. No replica adopts them.
 func (s *Store) cancelLeft() {
 	for _, r := range s.waiting {
-		if s.keeps(r.Session) || s.jobs[r.Job] == nil ||
+		if _, owned := s.liveSession(r.Session); owned || s.jobs[r.Job] == nil ||
 			s.jobs[r.Job].version >= 0 {
 			continue
 		}
