@@ -106,6 +106,7 @@ func (s *Scheduler) newExecutor() *executor {
 		lookout: s.lookout}
 	return &executor{
 		clock: s.clock, table: s.table, tracing: o.Tracing, events: s.events, locks: locks,
+		overlaps: newOverlaps(o.Store.Claims, s.paces.starts),
 		starts: starter{calls: starts, ttl: o.SessionTTL,
 			active: s.active, notes: notes, events: s.events, stale: s.activation.doubt,
 			paused: s.controlState.requestPoll},

@@ -19,6 +19,7 @@
 //	firsttry.go       gate, and the first try to lock: for firings that begin together
 //	gate.go           the names of gates
 //	lock.go           lock and release: the advisory locks
+//	overlap.go        skip a firing whose job has another run
 //	start.go          start: request the claim from the store
 //	refusal.go        why a lock or a start was refused
 //	waitpolicy.go     how long a firing waits, and for what

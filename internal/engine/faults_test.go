@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/internal/test/lockingtest"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/retry"
@@ -183,13 +184,14 @@ func TestLockedRowDelaysOtherStartsOnce(t *testing.T) {
 	})
 }
 
-// A firing whose job has the advisory lock on another replica waits in the store for the start of
-// that run. It delays no other start. Otherwise replicas whose firings are late would all wait for
-// each other.
+// A firing that may wait for its turn, and whose job has the advisory lock on another replica,
+// waits in the store for the start of that run. It delays no other start. Otherwise replicas whose
+// firings are late would all wait for each other.
 func TestFiringBehindARunOfItsJobDelaysNoOtherStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		long := job(t, "long", 10*time.Second, "orders")
+		long.Overlap = jobs.OverlapQueue
 		// The run lasts for the whole test. When it ends, the second replica may get the lock, and
 		// its start is then in one batch with those of the other job.
 		handlers := takesBy(map[string]time.Duration{"long": 65 * time.Second, "other": 0})
@@ -220,6 +222,83 @@ func TestFiringBehindARunOfItsJobDelaysNoOtherStart(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A firing that must not wait for its turn is skipped without a request to start it: a run of its
+// job on another replica has the advisory lock and its claim.
+func TestFiringThatOverlapsIsSkippedWithoutAStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		long := job(t, "long", 10*time.Second, "orders")
+		handlers := takesBy(map[string]time.Duration{"long": 65 * time.Second})
+		busy := c.options("first", handlers, long)
+		busy.Workers = 1
+		stopFirst := c.start(busy)
+		time.Sleep(12 * time.Second) // a run of the first replica has the lock
+		o := c.options("second", handlers, long)
+		store := &heldStore{Store: c.store, starts: "long", from: time.Now(),
+			until: time.Now().Add(time.Hour)}
+		o.Store = store
+		stop := c.start(o)
+		time.Sleep(50 * time.Second)
+		stop()
+		stopFirst()
+		store.runs.Range(func(run, _ any) bool {
+			t.Errorf("run %v was asked to start", run)
+			return true
+		})
+		runs := c.runs("long")
+		if len(runs) != 6 {
+			t.Fatalf("got %d runs, want one for each scheduled time", len(runs))
+		}
+		for _, r := range runs[1:] {
+			if r.State != jobs.Skipped || r.Reason != reasons.Overlap || r.BlockedBy == nil ||
+				r.BlockedBy.Resource != "job:long" ||
+				r.BlockedBy.Holder.Run != runs[0].ID.String() {
+				t.Errorf("got %+v, want it skipped because of the first run", r)
+			}
+		}
+	})
+}
+
+// Advisory locks of a run that has no claim delay a firing of its job for less than a second. The
+// run may be about to start, or its release has failed.
+func TestLocksWithoutAClaimDelayAFiringOfTheirJob(t *testing.T) {
+	for name, c := range map[string]struct {
+		release, least, most time.Duration // after the scheduled time
+	}{
+		"left over": {time.Minute, 600 * time.Millisecond, time.Second},
+		"released":  {100 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cl := newCluster(t)
+				j := once(t, "job", 10*time.Second, "orders")
+				o := cl.options("a", takes(0), j)
+				replica, stop := cl.begin(o)
+				time.Sleep(9 * time.Second)
+				lock, err := o.Locker.TryAcquireIn(t.Context(), replica.Session(), locking.Owner{
+					Replica: "b", Job: "job", Run: uuid.NewString()}, j.Resources)
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second + c.release)
+				if err := lock.Release(t.Context()); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(time.Minute)
+				stop()
+				runs := cl.runs("job")
+				if len(runs) != 1 || runs[0].State != jobs.Succeeded {
+					t.Fatalf("got %+v, want one run", runs)
+				}
+				delay := runs[0].StartedAt.Sub(runs[0].ScheduledAt)
+				if delay < c.least || delay > c.most {
+					t.Errorf("it started %s late, want %s to %s", delay, c.least, c.most)
+				}
+			})
+		})
+	}
 }
 
 // A firing whose start waits for a row lock queues for a worker again, and releases its locks

@@ -33,7 +33,7 @@ type firing struct {
 	asked    time.Time     // when this attempt began to lock
 	first    firstTry
 	retries  *retry.Series // nil until an attempt has failed
-	unlocked bool          // it asked the store while another run of its job had advisory locks
+	met      locking.Owner // who has advisory locks although the firing asks the store
 	woken    string        // the released resource for which it was woken, until its next try
 }
 
@@ -59,6 +59,7 @@ type executor struct {
 	tracing  Tracing // nil: no tracing
 	events   *events
 	locks    advisoryLocks
+	overlaps overlaps
 	starts   starter
 	notes    *notes
 	waits    waiter
@@ -134,7 +135,7 @@ func (x *executor) obtain(stop context.Context, f *firing) *claim {
 		f.asked = time.Now()
 	}
 	defer x.waits.passOn(f)
-	policy, rowHeld := newWaitPolicy(f, f.asked), false
+	policy, rowHeld, overlapped := newWaitPolicy(f, f.asked), false, 0
 	var blocked *refusal
 	for {
 		var lock *locking.Lock
@@ -149,6 +150,17 @@ func (x *executor) obtain(stop context.Context, f *firing) *claim {
 			release(f, lock)
 			x.notes.leave(f, blocked)
 			return nil
+		}
+		if found == nil && f.met.Run != "" {
+			var delay time.Duration
+			if found, delay = x.overlaps.decide(f, overlapped); delay > 0 {
+				overlapped++
+				if !x.waits.sleep(stop, f, delay) {
+					x.notes.leave(f, blocked)
+					return nil
+				}
+				continue
+			}
 		}
 		if found == nil {
 			asked := time.Now()

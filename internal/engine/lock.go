@@ -57,7 +57,7 @@ func (l advisoryLocks) take(ctx context.Context, f *firing,
 	if f.first.tried {
 		return f.first.take()
 	}
-	f.unlocked = false
+	f.met = locking.Owner{}
 	start := f.spans.now()
 	lock, found := l.tryAll(ctx, f, before)
 	f.spans.locked(start, found)
@@ -101,7 +101,9 @@ func (l advisoryLocks) result(f *firing, before *refusal, lock *locking.Lock, er
 	case errors.As(err, &held):
 		l.held.met(held.Resource, held.Holder.Owner, sent)
 		found := refusedBy(held, f, before)
-		f.unlocked = found == nil
+		if found == nil {
+			f.met = held.Holder.Owner
+		}
 		return nil, found
 	case l.skipUnavailable:
 		return nil, &refusal{reason: reasons.LocksUnavailable, detail: err.Error()}

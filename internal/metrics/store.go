@@ -138,6 +138,11 @@ func (s *store) Begun(ctx context.Context, firings []storage.Firing) (_ []bool, 
 	return s.inner.Begun(ctx, firings)
 }
 
+func (s *store) Claims(ctx context.Context, runs []uuid.UUID) (_ []storage.RunClaim, err error) {
+	defer s.timed("claims", time.Now(), &err)
+	return s.inner.Claims(ctx, runs)
+}
+
 func (s *store) Adopt(ctx context.Context, session uuid.UUID, a storage.Adoption) (
 	_ []storage.Record, err error) {
 	defer s.timed("adopt", time.Now(), &err)

@@ -51,6 +51,7 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"sessionClaims", beginPipeline, sessionClaims},
 		{"raiseClaims", beginPipeline, raiseClaims},
 		{"begunFirings", beginPipeline, begunFirings},
+		{"claimsOfRuns", beginPipeline, claimsOfRuns},
 		{"startedFirings", beginPipeline, startedFirings}, {"recoverRuns", beginByHash, recoverRuns},
 		{"registerJobs", beginPipeline, registerJobs},
 		{"activateRegistered", beginPipeline, activateRegistered},

@@ -34,6 +34,14 @@ type Firings interface {
 	// Begun reports for each scheduled firing whether it has a run. Keys must be empty. The number
 	// of firings is at most MaxBatch.
 	Begun(ctx context.Context, firings []Firing) ([]bool, error)
+	// Claims reports for each run whether it has a claim. The number of runs is at most MaxBatch.
+	Claims(ctx context.Context, runs []uuid.UUID) ([]RunClaim, error)
+}
+
+// RunClaim tells whether a run has a claim.
+type RunClaim struct {
+	Exists   bool
+	Backfill bool // the run is of a backfill; only if the claim exists
 }
 
 // Firing is a job at one scheduled time. Each run of a trigger or backfill is a firing of its own.

@@ -106,6 +106,28 @@ var startRules = []rule{
 		c.must(err)
 		equal(c, "no firing", len(none), 0)
 	}},
+	{"runs with claims are known, and those of backfills", func(c *check) {
+		c.register("h", "a")
+		s := c.session("one")
+		granted, blocked, ended, attempt := request("b", 1, table("s/t")),
+			request("c", 1, table("s/t")), request("d", 1), request("e", 1)
+		c.finished(ended, c.granted(s, ended), jobs.Succeeded)
+		c.finished(attempt, c.granted(s, attempt), jobs.Waiting)
+		c.granted(s, granted)
+		c.blocked(s, blocked, reasons.LockHeld, granted)
+		c.advance(c.backfill(c.pastHours(1), 1))
+		back := c.waitingOf(s)[0]
+		c.granted(s, back)
+		asked := []uuid.UUID{ended.Run, granted.Run, uuid.New(), blocked.Run, back.Run, attempt.Run,
+			granted.Run}
+		claims, err := c.Store.Claims(c.ctx, asked)
+		c.must(err)
+		equal(c, "claims", fmt.Sprint(claims), "[{false false} {true false} {false false} "+
+			"{false false} {true true} {false false} {true false}]")
+		none, err := c.Store.Claims(c.ctx, nil)
+		c.must(err)
+		equal(c, "no run", len(none), 0)
+	}},
 	{"tokens grow with each grant", func(c *check) {
 		s := c.session("one")
 		var last jobs.Token
