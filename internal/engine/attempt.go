@@ -60,7 +60,7 @@ func (p performer) perform(f *firing, c *claim,
 	remove := p.active.add(c.token, f.run, cancelAndRelease(cancel, f, c.lock))
 	defer remove()
 	p.active.writes(c.token, run.Internal(attempt.NewKey()).Output)
-	if f.met.Run != "" {
+	if f.unlocked {
 		defer p.locks.takeLate(ctx, f)()
 	}
 	noWorker := p.awaitWorker(ctx, f)

@@ -266,14 +266,19 @@ func TestFiringThatOverlapsIsSkippedWithoutAStart(t *testing.T) {
 func TestLocksWithoutAClaimDelayAFiringOfTheirJob(t *testing.T) {
 	for name, c := range map[string]struct {
 		release, least, most time.Duration // after the scheduled time
+		deadline             time.Duration
 	}{
-		"left over": {time.Minute, 600 * time.Millisecond, time.Second},
-		"released":  {100 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond},
+		"left over": {time.Minute, 600 * time.Millisecond, time.Second, 0},
+		"released":  {100 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 0},
+		// it asks the store before its deadline
+		"left over, with a deadline": {time.Minute, 100 * time.Millisecond,
+			300 * time.Millisecond, 300 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cl := newCluster(t)
 				j := once(t, "job", 10*time.Second, "orders")
+				j.Deadline = c.deadline
 				o := cl.options("a", takes(0), j)
 				replica, stop := cl.begin(o)
 				time.Sleep(9 * time.Second)

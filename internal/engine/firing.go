@@ -33,7 +33,8 @@ type firing struct {
 	asked    time.Time     // when this attempt began to lock
 	first    firstTry
 	retries  *retry.Series // nil until an attempt has failed
-	met      locking.Owner // who has advisory locks although the firing asks the store
+	unlocked bool          // its last try met advisory locks, and only the store can decide
+	met      locking.Owner // the holder of these locks
 	woken    string        // the released resource for which it was woken, until its next try
 }
 
@@ -151,11 +152,12 @@ func (x *executor) obtain(stop context.Context, f *firing) *claim {
 			x.notes.leave(f, blocked)
 			return nil
 		}
-		if found == nil && f.met.Run != "" {
+		if found == nil && f.unlocked {
+			f.expected.End()
 			var delay time.Duration
-			if found, delay = x.overlaps.decide(f, overlapped); delay > 0 {
+			if found, delay = x.overlaps.decide(f, overlapped, x.clock.now()); delay > 0 {
 				overlapped++
-				if !x.waits.sleep(stop, f, delay) {
+				if !x.waits.sleepBehind(stop, f, delay) {
 					x.notes.leave(f, blocked)
 					return nil
 				}

@@ -57,7 +57,7 @@ func (l advisoryLocks) take(ctx context.Context, f *firing,
 	if f.first.tried {
 		return f.first.take()
 	}
-	f.met = locking.Owner{}
+	f.unlocked, f.met = false, locking.Owner{}
 	start := f.spans.now()
 	lock, found := l.tryAll(ctx, f, before)
 	f.spans.locked(start, found)
@@ -102,7 +102,7 @@ func (l advisoryLocks) result(f *firing, before *refusal, lock *locking.Lock, er
 		l.held.met(held.Resource, held.Holder.Owner, sent)
 		found := refusedBy(held, f, before)
 		if found == nil {
-			f.met = held.Holder.Owner
+			f.unlocked, f.met = true, held.Holder.Owner
 		}
 		return nil, found
 	case l.skipUnavailable:

@@ -73,7 +73,7 @@ func (s starter) ask(stop context.Context, f *firing, apart bool) (storage.Start
 	}
 	var stopped time.Time
 	for unknown, undecided := false, false; ; {
-		result, err := s.send(f, request, apart || f.met.Run != "", undecided)
+		result, err := s.send(f, request, apart || f.unlocked, undecided)
 		apart = errors.Is(err, storage.ErrRowHeld)
 		unknown = unknown || !apart
 		request.New = false

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/internal/engine"
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/internal/test/lockingtest"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -120,6 +121,42 @@ func TestFiringOfAShortPauseStartsWhenItIsResumed(t *testing.T) {
 		c.promptly("job", start.Add(19900*time.Millisecond), "a")
 		stop()
 		stopOther()
+	})
+}
+
+// The same holds if a run of the job is active: the firing is not skipped because of it, since it
+// may not start before the resume anyway.
+func TestFiringOfAShortPauseIsNotSkippedBecauseOfARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, start := newCluster(t), time.Now()
+		j := job(t, "job", 10*time.Second, "orders")
+		j.Misfire = jobs.MisfireSkip
+		// the first run lasts beyond the second scheduled time, which is in the pause
+		runs := 0
+		handlers := []jobs.Registration{jobs.Handle("work",
+			func(ctx context.Context, _ *jobs.Run, _ struct{}) error {
+				if runs++; runs == 1 {
+					return sleep.For(ctx, 12*time.Second)
+				}
+				return nil
+			})}
+		o := c.options("a", handlers, j)
+		o.Store = unheard{c.store}
+		stop := c.start(o)
+		time.Sleep(19900 * time.Millisecond)
+		resume := c.pause("ann")
+		time.Sleep(5 * time.Second)
+		if records := c.runs("job"); len(records) != 1 {
+			t.Errorf("while paused: %+v", records)
+		}
+		resume()
+		time.Sleep(4 * time.Second)
+		stop()
+		records := c.runs("job")
+		if len(records) != 2 || records[1].State != jobs.Succeeded ||
+			!records[1].ScheduledAt.Equal(start.Add(20*time.Second)) {
+			t.Errorf("after the resume: %+v", records)
+		}
 	})
 }
 

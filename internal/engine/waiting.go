@@ -114,6 +114,17 @@ func (w waiter) sleep(stop context.Context, f *firing, d time.Duration) bool {
 	return idle(stop, f, d, nil) && w.takeWorker(stop, f)
 }
 
+// sleepBehind is sleep for a firing that has met another run of its job. The sleep is traced as a
+// wait for that run.
+func (w waiter) sleepBehind(stop context.Context, f *firing, d time.Duration) bool {
+	start := f.spans.now()
+	if !w.sleep(stop, f, d) {
+		return false
+	}
+	f.spans.waited(start, f.overlap())
+	return true
+}
+
 // idle gives the worker back for d, or until wake is closed. It reports whether the firing goes on.
 func idle(stop context.Context, f *firing, d time.Duration, wake <-chan struct{}) bool {
 	f.worker.giveBack()

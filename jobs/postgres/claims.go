@@ -9,11 +9,18 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// claimsOfRuns returns the runs that have a claim, and whether each is of a backfill.
+// claimsOfRuns returns the runs that have a claim, whether each is of a backfill, and whether a
+// pause covers its job. Usually there is no pause, and then no job's group is looked up.
 const claimsOfRuns = `
-SELECT q.run, r.backfill IS NOT NULL FROM unnest($1::uuid[]) AS q (run)
-CROSS JOIN LATERAL (SELECT FROM holdfast.claims c WHERE c.run = q.run OFFSET 0) c
-CROSS JOIN LATERAL (SELECT r.backfill FROM holdfast.runs r WHERE r.id = q.run OFFSET 0) r`
+WITH ` + currentPauses + `
+SELECT q.run, q.backfill, EXISTS (SELECT FROM active_pauses p WHERE p.kind = 'all'
+    OR p.kind = 'job' AND p.name = q.job COLLATE "C"
+    OR p.kind = 'group' AND p.name = (` + activeGroup + `) COLLATE "C")
+FROM (
+    SELECT a.run, r.job, r.backfill IS NOT NULL AS backfill FROM unnest($1::uuid[]) AS a (run)
+    CROSS JOIN LATERAL (SELECT FROM holdfast.claims c WHERE c.run = a.run OFFSET 0) c
+    CROSS JOIN LATERAL (SELECT r.job, r.backfill FROM holdfast.runs r
+        WHERE r.id = a.run OFFSET 0) r) q`
 
 // Claims implements storage.Firings.
 func (s *Store) Claims(ctx context.Context, runs []uuid.UUID) ([]storage.RunClaim, error) {
@@ -30,7 +37,8 @@ func (s *Store) Claims(ctx context.Context, runs []uuid.UUID) ([]storage.RunClai
 		b.Queue(claimsOfRuns, asked).Query(func(rows pgx.Rows) error {
 			var run uuid.UUID
 			claim := storage.RunClaim{Exists: true}
-			_, err := pgx.ForEachRow(rows, []any{&run, &claim.Backfill}, func() error {
+			into := []any{&run, &claim.Backfill, &claim.Paused}
+			_, err := pgx.ForEachRow(rows, into, func() error {
 				found[run] = claim
 				return nil
 			})

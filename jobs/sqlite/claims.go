@@ -10,7 +10,7 @@ import (
 )
 
 const claimsOfRuns = `
-SELECT r.id, r.backfill IS NOT NULL FROM json_each(?1) q CROSS JOIN holdfast_claims c
+SELECT r.id, r.job, r.backfill IS NOT NULL FROM json_each(?1) q CROSS JOIN holdfast_claims c
 ON c.run = q.value CROSS JOIN holdfast_runs r ON r.id = c.run`
 
 // Claims implements storage.Firings.
@@ -23,19 +23,26 @@ func (s *Store) Claims(ctx context.Context, runs []uuid.UUID) ([]storage.RunClai
 	if err != nil {
 		return nil, err
 	}
-	found := make(map[uuid.UUID]storage.RunClaim, len(runs))
+	found, jobs := make(map[uuid.UUID]storage.RunClaim), make(map[uuid.UUID]string)
+	var names []string
 	err = each(ctx, s.readers, claimsOfRuns, []any{encoded}, func(rows *sql.Rows) error {
 		var run uuid.UUID
+		var job string
 		claim := storage.RunClaim{Exists: true}
-		err := rows.Scan(&run, &claim.Backfill)
-		found[run] = claim
+		err := rows.Scan(&run, &job, &claim.Backfill)
+		found[run], jobs[run], names = claim, job, append(names, job)
 		return err
 	})
+	held := heldBack{groups: map[string]string{}}
+	if err == nil {
+		err = held.load(ctx, s.readers, names)
+	}
 	if err != nil {
 		return nil, wrap("look for claims", err)
 	}
 	for i, run := range runs {
 		claims[i] = found[run]
+		claims[i].Paused = claims[i].Exists && held.pause(jobs[run]) != nil
 	}
 	return claims, nil
 }

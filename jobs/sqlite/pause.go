@@ -155,15 +155,19 @@ func loadHeldBack(ctx context.Context, tx *sql.Tx, session uuid.UUID,
 		!errors.Is(err, sql.ErrNoRows) {
 		return nil, err
 	}
-	var err error
-	if h.pauses, err = pausesBy(ctx, tx, activePauses); err != nil || len(h.pauses) == 0 {
-		return h, err
+	return h, h.load(ctx, tx, names)
+}
+
+// load reads the pauses of the jobs.
+func (h *heldBack) load(ctx context.Context, from queryer, names []string) (err error) {
+	if h.pauses, err = pausesBy(ctx, from, activePauses); err != nil || len(h.pauses) == 0 {
+		return err
 	}
 	encoded, err := encode(names)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return h, each(ctx, tx, groupsOf, []any{encoded}, func(rows *sql.Rows) error {
+	return each(ctx, from, groupsOf, []any{encoded}, func(rows *sql.Rows) error {
 		var name, group string
 		err := rows.Scan(&name, &group)
 		h.groups[name] = group

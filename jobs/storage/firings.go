@@ -34,7 +34,9 @@ type Firings interface {
 	// Begun reports for each scheduled firing whether it has a run. Keys must be empty. The number
 	// of firings is at most MaxBatch.
 	Begun(ctx context.Context, firings []Firing) ([]bool, error)
-	// Claims reports for each run whether it has a claim. The number of runs is at most MaxBatch.
+	// Claims reports for each run whether it has a claim, in the order of the runs. A run may occur
+	// twice. The number of runs is at most MaxBatch. Claims locks nothing. The claim of an expired
+	// session exists until a sweep deletes it.
 	Claims(ctx context.Context, runs []uuid.UUID) ([]RunClaim, error)
 }
 
@@ -42,6 +44,7 @@ type Firings interface {
 type RunClaim struct {
 	Exists   bool
 	Backfill bool // the run is of a backfill; only if the claim exists
+	Paused   bool // a pause covers the job of the run; only if the claim exists
 }
 
 // Firing is a job at one scheduled time. Each run of a trigger or backfill is a firing of its own.

@@ -122,11 +122,40 @@ var startRules = []rule{
 			granted.Run}
 		claims, err := c.Store.Claims(c.ctx, asked)
 		c.must(err)
-		equal(c, "claims", fmt.Sprint(claims), "[{false false} {true false} {false false} "+
-			"{false false} {true true} {false false} {true false}]")
-		none, err := c.Store.Claims(c.ctx, nil)
+		const none, plain, ofBackfill = "{false false false}", "{true false false}",
+			"{true true false}"
+		equal(c, "claims", fmt.Sprint(claims), fmt.Sprint([]string{none, plain, none, none,
+			ofBackfill, none, plain}))
+		claims, err = c.Store.Claims(c.ctx, nil)
 		c.must(err)
-		equal(c, "no run", len(none), 0)
+		equal(c, "no run", len(claims), 0)
+	}},
+	{"runs with claims are known to be paused", func(c *check) {
+		s := c.session("one")
+		c.grouped("a")
+		c.register("h", "b")
+		first, second := request("a", 1), request("b", 1)
+		c.granted(s, first)
+		c.granted(s, second)
+		for _, p := range []struct {
+			target        storage.Target
+			first, second bool
+		}{
+			{everything, true, true},
+			{storage.Target{Kind: storage.TargetJob, Name: "b"}, false, true},
+			{night, true, false},
+		} {
+			c.pause(p.target)
+			claims, err := c.Store.Claims(c.ctx, []uuid.UUID{first.Run, second.Run})
+			c.must(err)
+			equal(c, "the first during "+p.target.String(), claims[0].Paused, p.first)
+			equal(c, "the second during "+p.target.String(), claims[1].Paused, p.second)
+			_, err = c.Store.Resume(c.ctx, action, p.target)
+			c.must(err)
+			claims, err = c.Store.Claims(c.ctx, []uuid.UUID{first.Run, second.Run})
+			c.must(err)
+			equal(c, "paused after "+p.target.String(), claims[0].Paused || claims[1].Paused, false)
+		}
 	}},
 	{"tokens grow with each grant", func(c *check) {
 		s := c.session("one")

@@ -17,7 +17,8 @@ func (s *Store) Claims(ctx context.Context, runs []uuid.UUID) ([]storage.RunClai
 	claims := make([]storage.RunClaim, len(runs))
 	for i, run := range runs {
 		if r := s.runs[run]; r != nil && s.claims[r.Token] != nil {
-			claims[i] = storage.RunClaim{Exists: true, Backfill: r.Backfill != uuid.Nil}
+			claims[i] = storage.RunClaim{Exists: true, Backfill: r.Backfill != uuid.Nil,
+				Paused: s.pauseOver(r.Job) != nil}
 		}
 	}
 	return claims, nil

@@ -182,6 +182,11 @@ func (l *Link) Begun(ctx context.Context, firings []storage.Firing) ([]bool, err
 	return ask(ctx, l, func() ([]bool, error) { return l.Store.Begun(ctx, firings) })
 }
 
+// Claims implements storage.Firings.
+func (l *Link) Claims(ctx context.Context, runs []uuid.UUID) ([]storage.RunClaim, error) {
+	return ask(ctx, l, func() ([]storage.RunClaim, error) { return l.Store.Claims(ctx, runs) })
+}
+
 // Sweep implements storage.Upkeep.
 func (l *Link) Sweep(ctx context.Context) (storage.Swept, error) {
 	return ask(ctx, l, func() (storage.Swept, error) { return l.Store.Sweep(ctx) })
