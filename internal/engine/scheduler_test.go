@@ -449,8 +449,8 @@ func TestWaitingFiringOfAStoppedReplicaIsAdopted(t *testing.T) {
 	})
 }
 
-// While a stopping replica waits for a long run, other replicas adopt everything else that waits on
-// it: a firing that waits for a lock, a run in its retry wait, and a run without a worker.
+// While a stopping replica waits for the end of a long run, other replicas adopt its waiting runs:
+// a firing that waits for a lock, a run in its retry wait, and a run without a worker.
 func TestOthersAdoptWaitingRunsWhileALongRunDelaysTheStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, released := newCluster(t), make(chan struct{})

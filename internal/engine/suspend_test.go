@@ -124,8 +124,8 @@ func TestFiringOfAShortPauseStartsWhenItIsResumed(t *testing.T) {
 	})
 }
 
-// The same holds if a run of the job is active: the firing is not skipped because of it, since it
-// may not start before the resume anyway.
+// A firing that a pause covers is not skipped because of an active run of its job, even if its
+// replica does not know the pause yet. It starts after the resume.
 func TestFiringOfAShortPauseIsNotSkippedBecauseOfARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, start := newCluster(t), time.Now()

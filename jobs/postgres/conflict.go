@@ -8,9 +8,9 @@ const (
 	//
 	// For each wanted name it reads the name, its ancestors and its descendants ("/" is followed by
 	// "0" in byte order). It reads the grants first. For runs that no grant refuses it then reads
-	// the wants of older waiters that liveWaiter respects. It reads no further
-	// than a refusal needs: a batch may have many runs that want one name, and the first in the
-	// index is the oldest.
+	// the wants of older waiters that liveWaiter respects. It reads no further than a refusal
+	// needs: a batch may have many runs that want one name, and the first in the index is the
+	// oldest.
 	//
 	// blocked has one row for each run that must wait, with its blocker: a holder before a waiter,
 	// and the same blocker while nothing changes.

@@ -65,7 +65,8 @@ var (
 // Queries are the statements on growing tables, each with the access that its plan must have.
 var Queries = []struct{ Name, SQL, Want string }{
 	{"knownRuns", knownRuns, "SEARCH r USING INDEX sqlite_autoindex_holdfast_runs_1 (id=?)"},
-	{"claimsOfRuns", claimsOfRuns, "SEARCH c USING COVERING INDEX sqlite_autoindex_holdfast_claims_1 (run=?)"},
+	{"claimsOfRuns", claimsOfRuns,
+		"SEARCH c USING COVERING INDEX sqlite_autoindex_holdfast_claims_1 (run=?)"},
 	{"takenFirings", takenFirings, "SEARCH r USING COVERING INDEX holdfast_runs_scheduled (job=? AND scheduled_at=? AND recovery=?)"},
 	{"takenKeys", takenKeys, "SEARCH r USING COVERING INDEX holdfast_runs_key (job=? AND key=? AND recovery=?)"},
 	{"endRun", endRun, "SEARCH holdfast_runs USING INDEX sqlite_autoindex_holdfast_runs_1 (id=?)"},
