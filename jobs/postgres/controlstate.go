@@ -12,14 +12,17 @@ import (
 
 // readControlState is one statement, so that its parts are consistent. A run that is to be
 // cancelled may have moved to another session for its next attempt: its claim shows which session
-// has it.
+// has it. OFFSET 0 makes PostgreSQL look up the claims of the few runs that are cancelled or
+// watched. Otherwise it may read all claims of the session, with those deleted since the last
+// vacuum.
 const readControlState = `
 SELECT m.control_version,
     coalesce((SELECT s.draining FROM holdfast.sessions s WHERE s.id = $1), false),
-    (SELECT jsonb_object_agg(c.run, c.requested_by) FROM holdfast.cancels c
-        JOIN holdfast.claims k ON k.run = c.run WHERE k.session = $1),
-    (SELECT jsonb_agg(w.run ORDER BY w.run) FROM holdfast.watches w
-        JOIN holdfast.claims k ON k.run = w.run
+    (SELECT jsonb_object_agg(c.run, c.requested_by) FROM holdfast.cancels c CROSS JOIN LATERAL (
+        SELECT k.session FROM holdfast.claims k WHERE k.run = c.run OFFSET 0) k
+     WHERE k.session = $1),
+    (SELECT jsonb_agg(w.run ORDER BY w.run) FROM holdfast.watches w CROSS JOIN LATERAL (
+        SELECT k.session FROM holdfast.claims k WHERE k.run = w.run OFFSET 0) k
      WHERE k.session = $1 AND w.until > clock_timestamp()),
     CASE WHEN m.control_version <> $2 THEN (
         SELECT jsonb_agg(jsonb_build_object('id', p.id, 'target',

@@ -239,6 +239,28 @@ INSERT INTO holdfast.session_jobs ` + sessions)
 	}
 }
 
+// Few runs are cancelled or watched. A session may have had thousands of claims since the last
+// vacuum, and an index on the session leads to all of them.
+func TestControlStateLooksUpTheClaimsOfFewRuns(t *testing.T) {
+	for name, prepare := range map[string]string{"new tables": "", "many claims": `
+INSERT INTO holdfast.claims SELECT n, gen_random_uuid(), id, now()
+    FROM generate_series(1, 10000) n, gen_random_uuid() id;
+VACUUM ANALYZE`} {
+		t.Run(name, func(t *testing.T) {
+			s := newHarness(t)
+			for statement := range strings.SplitSeq(prepare, ";") {
+				s.exec(statement)
+			}
+			plan := s.plan(beginPipeline, readControlState)
+			looks := regexp.MustCompile(
+				`using claims_run_key on claims .*\n *Index Cond: \(run = [cw]\.run\)`)
+			if n := len(looks.FindAllString(plan, -1)); n != 2 {
+				t.Errorf("%d of 2 looks at claims are by run:\n%s", n, plan)
+			}
+		})
+	}
+}
+
 // There are few waits and sessions, so a plan may scan them, but only once and not for each row of
 // another table. In the history and in the jobs of sessions it may only look up known rows.
 func TestUpkeepReadsWaitsAndSessionsOnce(t *testing.T) {
