@@ -31,6 +31,8 @@ type misfireChecker struct {
 	log    zerolog.Logger
 	// the weight of checks that the store can execute in one call, as measured
 	page int
+	// the least time between two checks of the same job, by any replicas
+	interval time.Duration
 	// jobs whose scheduled times a pause held back at the last check
 	held map[string]bool
 }
@@ -82,17 +84,18 @@ func (m *misfireChecker) readCursors(ctx context.Context, checks []weighedCheck)
 }
 
 // undecided returns checks of the jobs with scheduled times that are too old to start and that may
-// have no record. The jobs that are furthest behind come first. Jobs whose scheduled times a pause
-// held back at the last check come last.
+// have no record. A check of a job costs the store the same for one scheduled time as for five, so
+// jobs that any replica has just checked are left out. The jobs that are furthest behind come
+// first. Jobs whose scheduled times a pause held back at the last check come last.
 func (m *misfireChecker) undecided(now time.Time) []weighedCheck {
 	var checks []weighedCheck
 	var span spanCount
 	for _, e := range m.table.all() {
 		decided := e.activeVersion.decidedUntil()
-		until := e.decidable(decided, now)
-		if e.activeVersion.stale() {
+		if e.activeVersion.stale() || now.Add(-e.MisfireThreshold).Sub(decided) < m.interval {
 			continue
 		}
+		until := e.decidable(decided, now)
 		first, weight := span.of(e.Schedule, decided, until)
 		if weight == 0 {
 			continue

@@ -109,19 +109,23 @@ func TestMisfireChecksOfOthersAreNotRepeated(t *testing.T) {
 	begin := time.Now().Add(-50 * time.Second)
 	for name, test := range map[string]struct {
 		version int64
-		moved   int // cursors
+		moved   int           // cursors
+		behind  time.Duration // the moved cursors behind the newest decidable time
 		err     error
 		want    int
 	}{
-		"all":             {1, n, nil, 0},
-		"some":            {1, n - 10, nil, 10},
-		"none":            {1, 0, nil, n},
-		"another version": {2, n, nil, n},
-		"no answer":       {1, n, storage.ErrUnavailable, n},
+		"all":             {1, n, -time.Minute, nil, 0},
+		"all, just now":   {1, n, 3 * time.Second, nil, 0},
+		"all, before":     {1, n, 6 * time.Second, nil, n},
+		"some":            {1, n - 10, -time.Minute, nil, 10},
+		"none":            {1, 0, 0, nil, n},
+		"another version": {2, n, -time.Minute, nil, n},
+		"no answer":       {1, n, -time.Minute, storage.ErrUnavailable, n},
 	} {
 		store := &cursorStore{versions: map[string]storage.ActiveDefinition{}}
 		m := &misfireChecker{store: store, table: tableOf(), clock: &clusterClock{},
-			log: zerolog.Nop(), page: maxMisfirePage, held: map[string]bool{}}
+			log: zerolog.Nop(), page: maxMisfirePage, interval: 4 * time.Second,
+			held: map[string]bool{}}
 		for i := range n {
 			e := entryEvery(t, time.Second, jobs.MisfireSkip)
 			e.Name = fmt.Sprintf("job-%02d", i)
@@ -130,7 +134,7 @@ func TestMisfireChecksOfOthersAreNotRepeated(t *testing.T) {
 			m.table.put(e)
 			now := storage.ActiveDefinition{Version: test.version, CheckedUntil: begin}
 			if i < test.moved {
-				now.CheckedUntil = time.Now().Add(time.Minute)
+				now.CheckedUntil = time.Now().Add(-e.MisfireThreshold - test.behind)
 			}
 			if test.err == nil {
 				store.versions[e.Name] = now
