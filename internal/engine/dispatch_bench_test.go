@@ -170,7 +170,7 @@ func BenchmarkTick(b *testing.B) {
 	for _, s := range sessions {
 		d.ranking = rankingOf(sessions, s.Session)
 		var now, next subset
-		members, period := d.ranking.at(due), due.UnixMicro()/subsetPeriod.Microseconds()
+		members, period := d.ranking.at(due), periodOf(due)
 		if now.choose(members, sharedRank, period) == nil &&
 			next.choose(members, sharedRank, period+1) == nil {
 			break

@@ -83,8 +83,8 @@
 //
 // All live replicas share the firings of jobs that are not quick. A subset of them shares the
 // firings of quick jobs: at least three replicas, and more if these firings take longer together.
-// So each transaction starts many firings, however many replicas there are. Each period of 10 s has
-// a subset of its own. Replicas may measure different times for a handler. So a replica near a
+// So each transaction starts many firings, however many replicas there are. Each minute has a
+// subset of its own. Replicas may measure different times for a handler. So a replica near a
 // limit takes the lower one of two ranks. A replica that is not in the subset leaves all firings of
 // jobs with the same schedule to the others with one step, and looks at the jobs only if the burst
 // has no mark. If nothing else is due before, it takes this step when it reads the mark, so that it

@@ -4,8 +4,10 @@ import "time"
 
 const (
 	// subsetPeriod is how long the same replicas try quick firings first. So their memory, their
-	// connections and the plans of their statements stay in use, and other replicas can rest.
-	subsetPeriod = 10 * time.Second
+	// connections and the plans of their statements stay in use, and other replicas can rest. The
+	// first transactions of a connection after a pause cost twice as much as later ones (decision
+	// 156).
+	subsetPeriod = time.Minute
 	// subsetInterval is the length of the intervals whose firings decide how many replicas share
 	// them.
 	subsetInterval = 200 * time.Millisecond
@@ -62,7 +64,7 @@ func (s *subsets) load(members *members, due []planned) {
 		return
 	}
 	interval := due[0].at().UnixMicro() / subsetInterval.Microseconds()
-	s.period = interval / int64(subsetPeriod/subsetInterval)
+	s.period = periodOf(due[0].at())
 	if interval != s.interval {
 		s.interval, s.firings, s.handlers = interval, 0, 0
 	}
@@ -86,6 +88,12 @@ func (s *subsets) load(members *members, due []planned) {
 	if size := s.sizeFor(rest + s.handlers*6/5); size != s.sizes[0] {
 		s.sizes = append(s.sizes, size)
 	}
+}
+
+// periodOf returns the number of the period of a time. Periods begin half a minute after whole
+// minutes. The largest bursts are at whole minutes, and should not be the first ones of a subset.
+func periodOf(at time.Time) int64 {
+	return at.Add(subsetPeriod/2).UnixMicro() / subsetPeriod.Microseconds()
 }
 
 // sizeFor returns the size of a subset for firings that take so long.

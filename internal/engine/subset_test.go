@@ -123,8 +123,9 @@ func TestFewReplicasShareQuickFirings(t *testing.T) {
 func TestPeriodHasOneSubset(t *testing.T) {
 	c := newSubsetTest(t, 24)
 	sharing := map[int]bool{}
+	begin := time.Unix(0, 0).Add(1000*subsetPeriod + subsetPeriod/2) // of a period
 	for second := range int(subsetPeriod / time.Second) {
-		at := time.Unix(1_000_000+int64(second), 0)
+		at := begin.Add(time.Duration(second) * time.Second)
 		for _, ranks := range c.due(at, 100, always(time.Microsecond), 0) {
 			sharing[ranks[0][0]] = true
 		}
