@@ -85,6 +85,8 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"loseWaiting", beginPipeline, loseWaiting},
 		{"endSweptWaits", beginPipeline, endSweptWaits},
 		{"releaseSwept", beginPipeline, releaseSwept},
+		{"loseRuns", beginPipeline, loseRuns}, {"stuckClaims", beginPipeline, stuckClaims},
+		{"endSwept", beginPipeline, endSwept},
 		{"forgetFences", beginPipeline, forgetFences},
 		{"pruneRuns", beginPipeline, pruneRuns}, {"pruneAudit", beginPipeline, pruneAudit},
 		{"previousSuccess", beginPipeline, previousSuccess},

@@ -60,21 +60,23 @@ FROM gone LEFT JOIN (
 ORDER BY gone.token`
 
 	loseRuns = `
-WITH dead AS (
-    SELECT c.token FROM holdfast.claims c JOIN holdfast.sessions s ON s.id = c.session
-    WHERE s.sweep = $3 AND s.ended_at IS NULL AND c.owner IS NULL ORDER BY c.token
-        FOR UPDATE OF c SKIP LOCKED
-), gone AS (
-    DELETE FROM holdfast.claims c USING dead WHERE c.token = dead.token RETURNING c.token, c.run
+WITH gone AS (
+    DELETE FROM holdfast.claims WHERE token = ANY(ARRAY(
+        SELECT token FROM holdfast.claims
+        WHERE token = ANY(ARRAY(SELECT c.token FROM holdfast.claims c
+            WHERE c.session = ANY(ARRAY(SELECT s.id FROM holdfast.sessions s
+                WHERE s.sweep = $3 AND s.ended_at IS NULL)) AND c.owner IS NULL))
+        ORDER BY token FOR UPDATE SKIP LOCKED))
+    RETURNING token, run
 ), freed AS (
-    DELETE FROM holdfast.grants g USING gone WHERE g.token + 0 = gone.token
-        RETURNING g.token, g.resource, g.mode, g.slots
+    DELETE FROM holdfast.grants WHERE token + 0 = ANY(ARRAY(SELECT token FROM gone))
+        RETURNING token, resource, mode, slots
 ), lost AS (
     UPDATE holdfast.runs r SET state = 'lost', reason = 'session_lost',
         finished_at = clock_timestamp(),
         detail = 'its replica stopped renewing its session' || CASE WHEN r.recovery >= $1
             AND ` + recovers + ` THEN $2 ELSE '' END
-    FROM gone WHERE r.id = gone.run AND r.state = 'running'
+    WHERE r.id = ANY(ARRAY(SELECT run FROM gone)) AND r.state = 'running'
     RETURNING r.id, r.job, r.scheduled_at, r.key, r.recovery, r.attempt, r.replica, r.token,
         r.created_at, r.reason, r.params, r.key_actor, r.backfill
 ), ` + addSuccessors + `, waiting AS (
@@ -87,8 +89,8 @@ FROM lost ORDER BY job, scheduled_at`
 
 	endSwept = `
 UPDATE holdfast.sessions SET ended_at = clock_timestamp()
-WHERE sweep = $1 AND ended_at IS NULL AND NOT EXISTS (SELECT FROM holdfast.claims c
-    WHERE c.session = sessions.id)`
+WHERE sweep = $1 AND ended_at IS NULL AND (SELECT true FROM holdfast.claims c
+    WHERE c.session = sessions.id LIMIT 1) IS NULL`
 
 	nextExpiry = `
 SELECT coalesce(min(expires_at) - clock_timestamp(), '0') FROM holdfast.sessions
@@ -119,8 +121,7 @@ WHERE NOT locks AND NOT removed ON CONFLICT (id) DO NOTHING`
     ORDER BY added_at LIMIT 10000 FOR UPDATE SKIP LOCKED))`
 
 	stuckClaims = `
-SELECT c.token FROM holdfast.claims c JOIN holdfast.sessions s ON s.id = c.session
-    WHERE s.sweep = $1 AND s.ended_at IS NULL`
+SELECT c.token FROM holdfast.claims c WHERE c.session = ` + sweptSessions
 
 	// pinnedSessions are the sessions that this sweep skipped although they expired long ago: a
 	// backend has locked them.
