@@ -128,10 +128,7 @@ func (s *Scheduler) newExecutor() *executor {
 func (s *Scheduler) newUpkeep() *upkeep {
 	o := s.options
 	misfires := &misfireChecker{store: o.Store, table: s.table, clock: s.clock, events: s.events,
-		log: s.log, page: maxMisfirePage, held: map[string]bool{},
-		// Less than the time between the first turns of two intervals, and more than between the
-		// turns of one.
-		interval: s.intervals.misfires * 5 / 6}
+		intervals: s.intervals, log: s.log, page: maxMisfirePage, held: map[string]bool{}}
 	turns := turns{s.ranking, s.clock}
 	return &upkeep{
 		keeper: s.keeper, turns: turns, intervals: s.intervals,

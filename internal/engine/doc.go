@@ -83,12 +83,12 @@
 //
 // All live replicas share the firings of jobs that are not quick. A subset of them shares the
 // firings of quick jobs: at least three replicas, and more if these firings take longer together.
-// So each transaction starts many firings, however many replicas there are. Each minute has a
-// subset of its own. Replicas may measure different times for a handler. So a replica near a
-// limit takes the lower one of two ranks. A replica that is not in the subset leaves all firings of
-// jobs with the same schedule to the others with one step, and looks at the jobs only if the burst
-// has no mark. If nothing else is due before, it takes this step when it reads the mark, so that it
-// wakes once for a burst.
+// So each transaction starts many firings, however many replicas there are. Each period of a
+// minute has a subset of its own. Replicas may measure different times for a handler. So a replica
+// near a limit takes the lower one of two ranks. A replica that is not in the subset leaves all
+// firings of jobs with the same schedule to the others with one step, and looks at the jobs only if
+// the burst has no mark. If nothing else is due before, it takes this step when it reads the mark,
+// so that it wakes once for a burst.
 //
 // A replica that is not alone takes due firings from its timetable every 50 ms at most, so that
 // firings which are due one after the other share their requests like those of one time. After a

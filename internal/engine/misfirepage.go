@@ -30,9 +30,8 @@ type misfireChecker struct {
 	events *events
 	log    zerolog.Logger
 	// the weight of checks that the store can execute in one call, as measured
-	page int
-	// the least time between two checks of the same job, by any replicas
-	interval time.Duration
+	page      int
+	intervals *pollIntervals
 	// jobs whose scheduled times a pause held back at the last check
 	held map[string]bool
 }
@@ -84,15 +83,14 @@ func (m *misfireChecker) readCursors(ctx context.Context, checks []weighedCheck)
 }
 
 // undecided returns checks of the jobs with scheduled times that are too old to start and that may
-// have no record. A check of a job costs the store the same for one scheduled time as for five, so
-// jobs that any replica has just checked are left out. The jobs that are furthest behind come
-// first. Jobs whose scheduled times a pause held back at the last check come last.
+// have no record. It leaves out jobs whose known cursor has just moved. The jobs that are furthest
+// behind come first. Jobs whose scheduled times a pause held back at the last check come last.
 func (m *misfireChecker) undecided(now time.Time) []weighedCheck {
 	var checks []weighedCheck
 	var span spanCount
 	for _, e := range m.table.all() {
 		decided := e.activeVersion.decidedUntil()
-		if e.activeVersion.stale() || now.Add(-e.MisfireThreshold).Sub(decided) < m.interval {
+		if e.activeVersion.stale() || now.Add(-e.MisfireThreshold).Sub(decided) < m.recently() {
 			continue
 		}
 		until := e.decidable(decided, now)
@@ -116,6 +114,12 @@ func (m *misfireChecker) undecided(now time.Time) []weighedCheck {
 	})
 	return checks
 }
+
+// recently returns how far the cursor of a job must be behind, so that a check is worth its cost. A
+// check of a job costs the store the same for one scheduled time as for five. The result is less
+// than the time between the first turns of two intervals, and more than between the three turns of
+// one.
+func (m *misfireChecker) recently() time.Duration { return m.intervals.misfires * 3 / 4 }
 
 // weighedCheck is a check with its cost: the scheduled times to visit, at most maxMisfireWeight.
 type weighedCheck struct {

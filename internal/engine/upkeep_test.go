@@ -57,7 +57,7 @@ func TestSweepRemovesLocksOfJobsNotInTheTable(t *testing.T) {
 
 func TestMisfireChecksStartWithTheOldestCursor(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	u := &misfireChecker{table: tableOf(), page: 50}
+	u := &misfireChecker{table: tableOf(), intervals: defaultIntervals(), page: 50}
 	for name, behind := range map[string]time.Duration{
 		"an hour": time.Hour, "a day": 24 * time.Hour, "two minutes": 2 * time.Minute, "three minutes": 3 * time.Minute, "nothing": time.Minute,
 	} {
@@ -115,7 +115,7 @@ func TestMisfireChecksOfOthersAreNotRepeated(t *testing.T) {
 		want    int
 	}{
 		"all":             {1, n, -time.Minute, nil, 0},
-		"all, just now":   {1, n, 3 * time.Second, nil, 0},
+		"all, just now":   {1, n, 2 * time.Second, nil, 0},
 		"all, before":     {1, n, 6 * time.Second, nil, n},
 		"some":            {1, n - 10, -time.Minute, nil, 10},
 		"none":            {1, 0, 0, nil, n},
@@ -124,7 +124,7 @@ func TestMisfireChecksOfOthersAreNotRepeated(t *testing.T) {
 	} {
 		store := &cursorStore{versions: map[string]storage.ActiveDefinition{}}
 		m := &misfireChecker{store: store, table: tableOf(), clock: &clusterClock{},
-			log: zerolog.Nop(), page: maxMisfirePage, interval: 4 * time.Second,
+			log: zerolog.Nop(), page: maxMisfirePage, intervals: defaultIntervals(),
 			held: map[string]bool{}}
 		for i := range n {
 			e := entryEvery(t, time.Second, jobs.MisfireSkip)
