@@ -83,14 +83,15 @@ func (m *misfireChecker) readCursors(ctx context.Context, checks []weighedCheck)
 }
 
 // undecided returns checks of the jobs with scheduled times that are too old to start and that may
-// have no record. It leaves out jobs whose known cursor has just moved. The jobs that are furthest
-// behind come first. Jobs whose scheduled times a pause held back at the last check come last.
+// have no record. It leaves out jobs whose known cursor has just moved (minLag). The jobs that are
+// furthest behind come first. Jobs whose scheduled times a pause held back at the last check come
+// last.
 func (m *misfireChecker) undecided(now time.Time) []weighedCheck {
 	var checks []weighedCheck
 	var span spanCount
 	for _, e := range m.table.all() {
 		decided := e.activeVersion.decidedUntil()
-		if e.activeVersion.stale() || now.Add(-e.MisfireThreshold).Sub(decided) < m.recently() {
+		if e.activeVersion.stale() || now.Add(-e.MisfireThreshold).Sub(decided) < m.minLag() {
 			continue
 		}
 		until := e.decidable(decided, now)
@@ -115,11 +116,11 @@ func (m *misfireChecker) undecided(now time.Time) []weighedCheck {
 	return checks
 }
 
-// recently returns how far the cursor of a job must be behind, so that a check is worth its cost. A
-// check of a job costs the store the same for one scheduled time as for five. The result is less
-// than the time between the first turns of two intervals, and more than between the three turns of
-// one.
-func (m *misfireChecker) recently() time.Duration { return m.intervals.misfires * 3 / 4 }
+// minLag returns how far the cursor of a job must be behind the newest scheduled times that can be
+// checked. A check of a job costs the store the same for one scheduled time as for five. So of the
+// three turns of an interval, only the first usually checks the job: minLag is longer than the time
+// between these turns, and shorter than the time from one interval to the next.
+func (m *misfireChecker) minLag() time.Duration { return m.intervals.misfires * 3 / 4 }
 
 // weighedCheck is a check with its cost: the scheduled times to visit, at most maxMisfireWeight.
 type weighedCheck struct {

@@ -5,7 +5,7 @@ import "time"
 const (
 	// subsetPeriod is how long the same replicas try quick firings first. So their memory, their
 	// connections and the plans of their statements stay in use, and other replicas can rest. The
-	// first transactions of a connection after a pause cost twice as much as later ones (decision
+	// first transactions of a connection that was idle cost twice as much as later ones (decision
 	// 156).
 	subsetPeriod = time.Minute
 	// subsetInterval is the length of the intervals whose firings decide how many replicas share
