@@ -6,8 +6,9 @@ import (
 	"sync/atomic"
 
 	"github.com/google/uuid"
-	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // activation tracks which jobs this replica fires: those whose active definition it has. It belongs

@@ -1,9 +1,10 @@
 package engine
 
 import (
-	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // activeVersion is the active version of a job and the version that this replica has, as last read

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // holding simulates a store in which one question waits for a row lock: it fails after a second.

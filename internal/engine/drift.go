@@ -9,8 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // deployGrace is how long after a replica's start differences between replicas are no warning. A

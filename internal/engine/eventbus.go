@@ -7,8 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/jobs"
 )
 
 const (

@@ -8,8 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/jobs"
 )
 
 // Events that do not fit in the queue of a slow listener are counted. The log reports them from

@@ -3,10 +3,11 @@ package explain
 import (
 	"errors"
 	"fmt"
-	"github.com/holdfast-dev/holdfast/jobs"
-	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"strings"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // explainDependencies explains each dependency of the job at the time.

@@ -1,8 +1,9 @@
 package explain
 
 import (
-	"github.com/holdfast-dev/holdfast/jobs"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
 )
 
 // maxSteps is the most scheduled times of dependencies that are compared to find a common one.

@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/admin/password"
 	"golang.org/x/crypto/bcrypt"
+
+	"github.com/holdfast-dev/holdfast/admin/password"
 )
 
 // pair starts two replicas of one cluster.
