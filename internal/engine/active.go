@@ -107,17 +107,17 @@ func (a *active) writes(token jobs.Token, output *output.Tail) {
 	}
 }
 
-// tails returns the outputs of those runs that run on this replica.
-func (a *active) tails(runs []uuid.UUID) map[jobs.Token]*output.Tail {
+// writing returns those of the runs that run on this replica and can have output.
+func (a *active) writing(runs []uuid.UUID) map[jobs.Token]activeRun {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	tails := make(map[jobs.Token]*output.Tail)
+	writing := make(map[jobs.Token]activeRun)
 	for token, running := range a.running {
 		if running.output != nil && slices.Contains(runs, running.run) {
-			tails[token] = running.output
+			writing[token] = running
 		}
 	}
-	return tails
+	return writing
 }
 
 // tokens returns the claims of this replica's runs.

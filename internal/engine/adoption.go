@@ -29,7 +29,8 @@ type adopter struct {
 	log          zerolog.Logger
 	turns        turns
 	intervals    *pollIntervals
-	left         atomic.Bool // the last adoption may have left runs, because it had no room
+	// the last adoption may have left runs, because it had no room
+	left atomic.Bool
 }
 
 // adopt adopts waiting runs that no live replica has, or that a stopping one has: triggered,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -156,7 +157,7 @@ func pauseWords(p storage.Pause) string {
 }
 
 // misfireRecords returns how many scheduled times one check records for the job. If run_all runs
-// many late, it is one more than those: the last record counts the others.
+// many late, it is one more than those: the oldest record counts the others.
 func (e *entry) misfireRecords() int {
 	for _, cause := range []jobs.Reason{reasons.Misfire, reasons.NoWorker,
 		reasons.Paused} {

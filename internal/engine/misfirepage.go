@@ -44,11 +44,11 @@ type misfireStore interface {
 }
 
 // check records misfires of the jobs that this replica fires, page by page, for at most
-// batchTimeout. The next call does the rest. If there is more than a page, it first reads the
-// cursors, because other replicas may have moved them.
+// batchTimeout. The next call does the rest. If other replicas may have moved the cursors, it first
+// reads them.
 func (m *misfireChecker) check(ctx context.Context) {
 	checks := m.undecided(m.clock.now())
-	if len(checks) > 0 && m.fill(checks) < len(checks) && m.readCursors(ctx, checks) {
+	if m.mayHaveMoved(checks) && m.readCursors(ctx, checks) {
 		checks = m.undecided(m.clock.now())
 	}
 	for start := time.Now(); len(checks) > 0 && time.Since(start) < batchTimeout; {
@@ -58,6 +58,17 @@ func (m *misfireChecker) check(ctx context.Context) {
 		}
 		checks = checks[n:]
 	}
+}
+
+// mayHaveMoved reports whether to read the cursors before the checks: other replicas would have
+// checked one of the jobs in an earlier interval, or there is more than a page. The store drops a
+// check if the job's cursor has passed its first scheduled time. So with old cursors, this replica
+// would learn the new ones, but check nothing.
+func (m *misfireChecker) mayHaveMoved(checks []weighedCheck) bool {
+	isOld := func(c weighedCheck) bool {
+		return !c.held && c.Until.Sub(c.ScheduledAt) > m.intervals.misfires
+	}
+	return len(checks) > 0 && (m.fill(checks) < len(checks) || slices.ContainsFunc(checks, isOld))
 }
 
 // readCursors reads the cursors of the jobs in the store, and reports whether one has moved.
@@ -117,7 +128,7 @@ func (m *misfireChecker) undecided(now time.Time) []weighedCheck {
 }
 
 // minLag returns how far the cursor of a job must be behind the newest scheduled times that can be
-// checked. A check of a job costs the store the same for one scheduled time as for five. So of the
+// checked. A check of a job costs the store the same for two scheduled times as for five. So of the
 // three turns of an interval, only the first usually checks the job: minLag is longer than the time
 // between these turns, and shorter than the time from one interval to the next.
 func (m *misfireChecker) minLag() time.Duration { return m.intervals.misfires * 3 / 4 }
@@ -195,6 +206,9 @@ func (m *misfireChecker) checkPage(ctx context.Context, page []weighedCheck) boo
 		}
 		return false
 	}
+	if cursors == nil { // another replica is checking
+		return false
+	}
 	if time.Since(start) < batchTimeout/4 {
 		m.page = min(2*m.page, maxMisfirePage)
 	}
@@ -204,7 +218,7 @@ func (m *misfireChecker) checkPage(ctx context.Context, page []weighedCheck) boo
 			m.held[c.Job] = true
 		}
 	}
-	return cursors != nil
+	return true
 }
 
 // record executes checks of the entries in the store, with the records that find returns. Then it

@@ -135,6 +135,11 @@ func TestPeriodHasOneSubset(t *testing.T) {
 	}
 }
 
+// inPeriod returns a whole second in a period. Each period has its own subsets.
+func inPeriod(n int) time.Time {
+	return time.Unix(0, 0).Add(time.Duration(n) * (subsetPeriod + time.Second))
+}
+
 // Replicas may have measured different times for all jobs, but none more than 1.5 times the time of
 // another one. Each firing is then tried by one replica at once, or by two. If all replicas have
 // measured the same, most firings are tried by one.
@@ -147,7 +152,7 @@ func TestFiringHasAFirstReplicaAlthoughSizesDiffer(t *testing.T) {
 			differs := func(replica int) time.Duration {
 				return []time.Duration{took, other}[replica%2]
 			}
-			at := time.Unix(int64(loads), 0)
+			at := inPeriod(loads)
 			for job, ranks := range c.due(at, firings, differs, 0) {
 				n := len(ranks[0])
 				if n == 0 || n > 2 {
@@ -179,8 +184,8 @@ func TestJobsNearTheLimitOfQuickJobsLeaveSizesTheSame(t *testing.T) {
 		{8 * time.Millisecond, 12 * time.Millisecond},
 		{time.Second, 1400 * time.Millisecond},
 	} {
-		for second := range 20 {
-			at := time.Unix(int64(100*i+second), 0)
+		for period := range 20 {
+			at := inPeriod(100*i + period)
 			c.due(at, n, func(replica int) time.Duration { return times[replica%2] }, 0)
 			for job, ranks := range c.due(at, n, always(time.Millisecond), 0) {
 				if len(ranks[0]) == 0 {
@@ -232,7 +237,7 @@ func TestFiringHasAFirstReplicaAlthoughMeasurementsDiffer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, others := range []time.Duration{0, ms, time.Second} {
 				for i := range 300 {
-					first := c.due(time.Unix(int64(i), 0), 1, took, others)[0][0]
+					first := c.due(inPeriod(i), 1, took, others)[0][0]
 					if len(first) < 1 || len(first) > 2 {
 						t.Fatalf("others took %s: replicas %v have rank 0, want one or two", others,
 							first)

@@ -237,13 +237,42 @@ func TestUpkeepWaitsForItsTurn(t *testing.T) {
 	}
 }
 
+// Each check of a replica moves the cursors of the jobs, although others have moved them since the
+// replica's last check. So a cursor is never more than two intervals behind.
+func TestFewJobsAreCheckedForMisfiresInEachInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const interval, number = 5 * time.Second, 5
+		var table []jobs.Job
+		for i := range number {
+			table = append(table, job(t, fmt.Sprint("job-", i), time.Second))
+		}
+		c := newRankedCluster(t, 12, 0, takes(0), table...)
+		defer c.stop()
+		time.Sleep(time.Minute)
+		for range 180 {
+			time.Sleep(time.Second)
+			now := time.Now()
+			versions, err := c.store.Versions(t.Context())
+			if err != nil || len(versions) != number {
+				t.Fatalf("got %d jobs, %v, want %d", len(versions), err, number)
+			}
+			for _, j := range table {
+				decidable := now.Add(-j.MisfireThreshold)
+				if lag := decidable.Sub(versions[j.Name].CheckedUntil); lag > 2*interval {
+					t.Fatalf("%s: the cursor is %s behind, want at most %s", j.Name, lag, 2*interval)
+				}
+			}
+		}
+	})
+}
+
 // While all replicas are alive and know how long the handler takes, only the first replica of a
 // firing adds its gate, at once. The firings of a job are spread over the replicas, in each minute
 // over others.
 func TestOnlyTheFirstReplicaAddsTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newRankedCluster(t, 8, 0, takes(0), job(t, "job", time.Second))
-		time.Sleep(2 * time.Minute) // each replica runs the job
+		time.Sleep(10 * time.Minute) // each replica runs the job
 		c.gates.adds.Store(0)
 		c.start = time.Now()
 		const firings = 15 * 60

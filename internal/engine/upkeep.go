@@ -9,12 +9,13 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// wakeInterval is the shortest time between rounds of the upkeep. It bounds what a stream of
-// triggers costs. Tasks without turns that are due within it are done in the same round.
+// wakeInterval is the shortest time between rounds of the upkeep. It bounds the cost of a stream
+// of triggers. Tasks without turns that are due within it are done in the same round.
 const wakeInterval = 20 * time.Millisecond
 
-// upkeep does what any replica may do for the cluster. It sweeps expired sessions, adds runs of
-// dependents and backfills, adopts waiting runs, records misfires, and seals the audit log.
+// upkeep does the tasks of the cluster that any replica can do. It sweeps expired sessions, adds
+// runs of dependents and backfills, adopts waiting runs, records misfires, compares the
+// configurations of the live replicas, and seals the audit log.
 //
 // It sleeps until one of its tasks is due on this replica: many replicas take turns (see turns). If
 // the process of a session is gone, it sweeps at once. If a session is not renewed, it sweeps when

@@ -90,7 +90,8 @@ func TestMisfireChecksStartWithTheOldestCursor(t *testing.T) {
 type cursorStore struct {
 	versions map[string]storage.ActiveDefinition
 	err      error
-	checked  int // jobs
+	busy     bool // another replica is checking
+	checked  int  // jobs
 }
 
 func (s *cursorStore) Versions(context.Context) (map[string]storage.ActiveDefinition, error) {
@@ -99,8 +100,29 @@ func (s *cursorStore) Versions(context.Context) (map[string]storage.ActiveDefini
 
 func (s *cursorStore) CheckMisfires(_ context.Context, checks []storage.MisfireCheck,
 	_ func(string, storage.Cursor) []storage.Misfired) (map[string]time.Time, error) {
+	if s.busy {
+		return nil, nil
+	}
 	s.checked += len(checks)
 	return map[string]time.Time{}, nil
+}
+
+// A check that another replica's check excludes says nothing about pauses.
+func TestExcludedMisfireCheckKeepsWhatPausesHoldBack(t *testing.T) {
+	e := entryEvery(t, time.Second, jobs.MisfireSkip)
+	e.activeVersion.register(1)
+	e.activeVersion.decide(time.Now().Add(-time.Hour))
+	store := &cursorStore{busy: true}
+	m := &misfireChecker{store: store, table: tableOf(e), clock: &clusterClock{},
+		log: zerolog.Nop(), page: maxMisfirePage, intervals: defaultIntervals(),
+		held: map[string]bool{e.Name: true}}
+	if m.check(t.Context()); !m.held[e.Name] {
+		t.Error("the job counts as not held back")
+	}
+	store.busy = false
+	if m.check(t.Context()); m.held[e.Name] || store.checked != 1 {
+		t.Errorf("got %d checks, want one, after which no pause holds the job back", store.checked)
+	}
 }
 
 // A replica that has not checked for a while learns what others have checked, and checks the rest.

@@ -2,9 +2,11 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
+
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -12,7 +14,8 @@ import (
 const (
 	// the interval in which a replica stores the output of watched runs
 	watchedEvery = 2 * time.Second
-	maxWatched   = 20 // the most runs of a replica whose output is stored at a time
+	// the most runs of a replica whose output is stored at a time; more runs come in turn
+	maxWatched = 20
 )
 
 // watched stores the output of this replica's watched runs. It belongs to the goroutine of
@@ -22,6 +25,7 @@ type watched struct {
 	active  *active
 	written map[jobs.Token]int64 // the bytes written when the output was last stored
 	at      time.Time
+	last    uuid.UUID // the last run of the last turn
 }
 
 // keep stores new output of the runs.
@@ -34,14 +38,19 @@ func (w *watched) keep(ctx context.Context, runs []uuid.UUID) error {
 		return nil
 	}
 	w.at = time.Now()
-	tails := w.active.tails(runs[:min(len(runs), maxWatched)])
-	written := make(map[jobs.Token]int64, len(tails))
+	next := w.next(runs)
+	writing := w.active.writing(runs)
+	written := make(map[jobs.Token]int64, len(writing))
 	var outputs []storage.Output
-	for token, tail := range tails {
-		written[token] = tail.Written()
+	for token, running := range writing {
+		written[token] = w.written[token]
+		if !slices.Contains(next, running.run) {
+			continue
+		}
+		written[token] = running.output.Written()
 		if written[token] > w.written[token] {
 			outputs = append(outputs, storage.Output{Token: token,
-				Text: tail.Text(storage.MaxWatchedOutput)})
+				Text: running.output.Text(storage.MaxWatchedOutput)})
 		}
 	}
 	if len(outputs) > 0 {
@@ -49,6 +58,16 @@ func (w *watched) keep(ctx context.Context, runs []uuid.UUID) error {
 			return err
 		}
 	}
-	w.written = written
+	w.written, w.last = written, next[len(next)-1]
 	return nil
+}
+
+// next returns the runs whose output is stored now. If there are more than maxWatched, all of them
+// come in turn.
+func (w *watched) next(runs []uuid.UUID) []uuid.UUID {
+	if len(runs) <= maxWatched {
+		return runs
+	}
+	begin := slices.Index(runs, w.last) + 1
+	return slices.Concat(runs[begin:], runs[:begin])[:maxWatched]
 }
