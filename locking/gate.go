@@ -104,7 +104,7 @@ func (l *Locker) look(ctx context.Context, keys []string) (map[string][]byte, er
 		values, err := l.backend.Get(ctx, mine...)
 		if err != nil {
 			problems = append(problems, err)
-			// A caller with little patience may give up before the server has replied.
+			// A caller may give up before the server has replied.
 			if ctx.Err() == nil {
 				l.recordFailure(mine[0], err)
 			}

@@ -18,8 +18,8 @@ const (
 	statusInterval = 15 * time.Second
 	// statusIdle is how long a replica continues to check it after the metrics were read.
 	statusIdle = 5 * time.Minute
-	// statusPatience is how long the metrics wait for the first check.
-	statusPatience = time.Second
+	// statusTimeout is how long the metrics wait for the first check.
+	statusTimeout = time.Second
 )
 
 // StatusOptions returns the options for the status of the configured cluster. Locks is nil if
@@ -125,7 +125,7 @@ func (m *statusMetric) severities() map[string]bool {
 		case m.wake <- struct{}{}:
 		default:
 		}
-		timer := sleep.Timer(statusPatience)
+		timer := sleep.Timer(statusTimeout)
 		defer timer.Stop()
 		select {
 		case <-checked:

@@ -134,7 +134,7 @@ func TestScrapeDoesNotWaitForASlowStatus(t *testing.T) {
 		const takes = 10 * time.Second
 		c.becomes(red, takes)
 		start := time.Now()
-		if got := m.current(); got != "" || time.Since(start) > statusPatience {
+		if got := m.current(); got != "" || time.Since(start) > statusTimeout {
 			t.Errorf("got %q after %s", got, time.Since(start))
 		}
 		time.Sleep(takes)

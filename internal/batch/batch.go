@@ -221,7 +221,7 @@ func (b *Batch[Q, A]) pace() {
 	if left <= 0 {
 		return
 	}
-	hurried := b.patience()
+	hurried := b.urgency()
 	if hurried == nil {
 		return
 	}
@@ -238,7 +238,7 @@ func (b *Batch[Q, A]) yield() {
 	if b.options.Yield == nil {
 		return
 	}
-	hurried := b.patience()
+	hurried := b.urgency()
 	if hurried == nil {
 		return
 	}
@@ -256,8 +256,8 @@ func (b *Batch[Q, A]) yield() {
 	}
 }
 
-// patience returns a channel that is closed when an urgent question comes, or nil if one waits.
-func (b *Batch[Q, A]) patience() <-chan struct{} {
+// urgency returns a channel that is closed when an urgent question comes, or nil if one waits.
+func (b *Batch[Q, A]) urgency() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.urgent {

@@ -192,7 +192,7 @@ func (p performer) awaitWorker(ctx context.Context, f *firing) error {
 	err := f.worker.ensure(ctx)
 	f.spans.step("worker", start, err)
 	if err != nil && ctx.Err() == nil {
-		f.entry.quickness.add(workerPatience)
+		f.entry.quickness.add(workerTimeout)
 	}
 	return err
 }

@@ -10,8 +10,8 @@ import (
 const (
 	// burstLength is the length of the intervals whose firings form a burst.
 	burstLength = 100 * time.Millisecond
-	// burstMin is how many firings a burst must have for a mark. The replicas look at fewer firings
-	// one by one.
+	// burstMin is how many firings a burst must have for a mark. If it has fewer, each replica
+	// looks at their gates.
 	burstMin = 8
 	// markAfter is how long after the start of a burst a replica that knows all firings to be begun
 	// leaves the mark at the earliest. By then, it has usually taken all firings of the burst from
@@ -20,16 +20,16 @@ const (
 	markAfter = 200 * time.Millisecond
 	// markAgain is the time between two looks of a replica at the mark of a burst.
 	markAgain = 250 * time.Millisecond
-	// markPatience is how long a replica waits at most for the mark.
-	markPatience = time.Second
+	// markTimeout is how long a replica waits at most for the mark.
+	markTimeout = time.Second
 	// burstEnd is the time after the start of a burst after which its first replicas neither look
 	// at its gates again nor leave a mark.
 	burstEnd = 3 * time.Second
 )
 
-// burst holds the firings that start in the same interval, for all ranks of this replica. A replica
-// that has at least the rank sharedRank for a firing does not look at the firing alone, but at the
-// burst.
+// burst has the firings that start in the same interval, for all ranks of this replica. It starts
+// at the end of the interval. A replica that has at least the rank sharedRank for a firing does not
+// look at the firing alone, but at the burst.
 //
 // A replica knows that a firing is begun if memcached has answered its try, or if it has seen the
 // gate as the second or third replica. If it knows this of all firings, it leaves a mark, and all
@@ -67,7 +67,7 @@ func (s *firingSum) add(scheduledAt time.Time, n int, digest uint64) {
 
 // burstKey identifies a burst to which firings are added.
 type burstKey struct {
-	start   int64         // the end of its interval, in microseconds since 1970
+	start   int64         // the end of its interval of burstLength, in microseconds since 1970
 	longest time.Duration // how long a replica leaves its firings to others at most
 }
 
@@ -182,7 +182,7 @@ func newBurst(key burstKey, members *members) *burst {
 	m := &burst{burstKey: key, rank: rank, due: time.UnixMicro(key.start).Add(delay)}
 	m.last = m.due
 	if rank >= sharedRank {
-		m.last = m.due.Add(min(delay, markPatience))
+		m.last = m.due.Add(min(delay, markTimeout))
 	}
 	return m
 }

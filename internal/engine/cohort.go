@@ -2,8 +2,8 @@ package engine
 
 import "time"
 
-// summaryLives is how long the summary of a cohort is used. The handlers of its jobs may take
-// another time meanwhile.
+// summaryLives is how long the summary of a cohort is used. The mean times of its handlers may
+// change meanwhile.
 const summaryLives = 5 * time.Second
 
 // cohort is the jobs of a schedule that are planned for the same scheduled time. The timetable has
@@ -15,8 +15,8 @@ type cohort struct {
 	summary summary
 }
 
-// summary is what a replica needs to know of the jobs of a cohort to leave their firings to others.
-// It only decides which replicas try a firing first, so it may be out of date.
+// summary describes the jobs of a cohort, so that a replica can leave their firings to others. It
+// only decides which replicas try a firing first, so it may be out of date.
 type summary struct {
 	entries  int // that it describes; 0: there is no summary
 	revision int // of the dispatcher's jobs
@@ -26,7 +26,7 @@ type summary struct {
 	quickTime time.Duration // the sum for all jobs
 	// surelyQuick: all jobs are quick on other replicas too, and this replica may fire all of them
 	surelyQuick       bool
-	shortest, longest time.Duration // the patience of the jobs
+	shortest, longest time.Duration // longestLeft of the jobs
 	digest            uint64        // the sum of the jobs' digests
 }
 
@@ -44,12 +44,12 @@ func (d *dispatcher) summarize(c *cohort, now time.Time) {
 	first := c.entries[0]
 	s := summary{entries: len(c.entries), revision: d.revision, until: now.Add(summaryLives),
 		undelayed: first.Schedule.MaxDelay() == 0, surelyQuick: true,
-		shortest: first.patience(), longest: first.patience()}
+		shortest: first.longestLeft(), longest: first.longestLeft()}
 	for _, e := range c.entries {
 		s.quickTime += e.quickness.quickTime()
 		s.surelyQuick = s.surelyQuick && !e.quickness.mayBeSlow() && !e.gone.Load() &&
 			!d.isSuspended(e)
-		s.shortest, s.longest = min(s.shortest, e.patience()), max(s.longest, e.patience())
+		s.shortest, s.longest = min(s.shortest, e.longestLeft()), max(s.longest, e.longestLeft())
 		s.digest += e.digest()
 	}
 	c.summary = s
@@ -90,9 +90,9 @@ func (d *dispatcher) longestOf(p planned) (next time.Time, longest time.Duration
 //
 // The replica does not rest in these cases:
 //   - Another item is due before that look. The firings of both may be too many for the subset.
-//   - Another item is due soon after that look. It would wait for the pace.
+//   - Another item is due so soon after that look that it would be taken late (see gathersFor).
 //   - The burst already has firings. The look at them would not wait for the cohort.
-//   - The live replicas are not known until then.
+//   - The ranking expires before that look.
 func (d *dispatcher) rest() time.Duration {
 	now := time.Now()
 	members := d.ranking.at(now)

@@ -77,7 +77,7 @@ func (d *dispatcher) run(ctx context.Context) {
 			w.free()
 			continue
 		}
-		// sort in what became due while all workers were busy
+		// add the firings that became due while all workers were busy
 		d.tick()
 		session := d.keeper.session() // the previous session may be lost by now
 		if session == nil || !d.dispatch(ctx, session, w) {
@@ -207,7 +207,7 @@ func (d *dispatcher) leaveToOthers(p *planned, next, now time.Time) bool {
 	if next.IsZero() {
 		next = d.next.of(p.entry.Schedule, p.scheduledAt)
 	}
-	longest := longestDelay(p.entry.patience(), p.scheduledAt, next)
+	longest := longestDelay(p.entry.longestLeft(), p.scheduledAt, next)
 	if shared && d.lookout.share(p, longest, members) && p.rank == sharedRank {
 		return true
 	}
@@ -256,7 +256,8 @@ func (d *dispatcher) revise() {
 	}
 }
 
-// clearQueue empties the queue when the replica is drained. Other replicas adopt what they can.
+// clearQueue empties the queue when the replica is drained. Other replicas adopt the runs among
+// them.
 func (d *dispatcher) clearQueue() {
 	for _, p := range d.ready.takeAll() {
 		if !d.leaves(p) {
@@ -326,17 +327,17 @@ func (d *dispatcher) take(ctx context.Context, session *liveSession, w worker,
 			return nil
 		}
 		if !p.stillOurs(session) {
-			p.hold.giveBack()
+			p.slots.giveBack()
 			p.done()
 			continue
 		}
 		if d.leaves(p) {
-			p.hold.giveBack()
+			p.slots.giveBack()
 			continue
 		}
 		if d.prefilter.isWorthwhile(p, d.clock.now()) {
 			if len(others) > 0 { // they must not wait for the prefilter
-				p.hold.giveBack()
+				p.slots.giveBack()
 				d.ready.push(p)
 				return nil
 			}
@@ -344,17 +345,17 @@ func (d *dispatcher) take(ctx context.Context, session *liveSession, w worker,
 			continue
 		}
 		if p.adopted == uuid.Nil && p.entry.overdue(p.ScheduledAt, d.clock.now()) {
-			p.hold.giveBack()
+			p.slots.giveBack()
 			d.log.Debug().Str("job", p.entry.Name).Time("scheduled_at", p.ScheduledAt).
 				Msg("firing is overdue, the misfire policy decides")
 			continue
 		}
 		if w.early && !p.mayBeginEarly() { // it came first meanwhile
-			p.hold.giveBack()
+			p.slots.giveBack()
 			d.ready.push(p)
 			return nil
 		}
-		w.hold = p.hold
+		w.slots = p.slots
 		return d.begin(p, session, w)
 	}
 }

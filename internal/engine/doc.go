@@ -25,7 +25,7 @@
 //	waitpolicy.go     how long a firing waits, and for what
 //	position.go       the order of the firings that wait for the same resource
 //	waiting.go        wait without a worker: for the next try, a worker or an operator
-//	handover.go       wake the first waiter for what a run has released
+//	handover.go       wake the first waiter for a resource that a run has released
 //	heldlocks.go      look at the advisory locks of all waiters with one request
 //	note.go           record a firing as waiting, skipped or failed
 //	attempt.go        run: call the handler under the claim
@@ -52,7 +52,7 @@
 //	trigger.go        add runs of triggers, and adopt them at once
 //	upkeep.go         the work for the cluster that any replica does:
 //	turns.go          which replicas do it in an interval
-//	sweep.go          end dead sessions
+//	sweep.go          end expired sessions
 //	adoption.go       take over waiting runs
 //	dependencies.go   start dependents when their dependencies have succeeded
 //	backfills.go      add the runs of backfills
@@ -83,12 +83,13 @@
 //
 // All live replicas share the firings of jobs that are not quick. A subset of them shares the
 // firings of quick jobs: at least three replicas, and more if these firings take longer together.
-// So each transaction starts many firings, however many replicas there are. Each period of a
-// minute has a subset of its own. Replicas may measure different times for a handler. So a replica
-// near a limit takes the lower one of two ranks. A replica that is not in the subset leaves all
-// firings of jobs with the same schedule to the others with one step, and looks at the jobs only if
-// the burst has no mark. If nothing else is due before, it takes this step when it reads the mark,
-// so that it wakes once for a burst.
+// So each transaction starts many firings, however many replicas there are. Each period of a minute
+// has a subset of its own. Replicas may measure different times for a handler. If a replica's sum
+// of them is near the limit of a size, it ranks itself in the subsets of this and of the next
+// larger size, and takes the lower rank. A replica that is not in the subset leaves all firings of
+// jobs with the same schedule to the others with one step, and looks at the jobs only if the burst
+// has no mark. If nothing else is due before, it takes this step when it reads the mark, so that it
+// wakes once for a burst.
 //
 // A replica that is not alone takes due firings from its timetable every 50 ms at most, so that
 // firings which are due one after the other share their requests like those of one time. After a
@@ -147,11 +148,11 @@
 //
 // # Sessions
 //
-// A replica trusts its session until one TTL after it sent the last confirmed heartbeat, by this
-// machine's monotonic clock. If the store does not confirm the session in time, the context of
-// every run ends with [storage.ErrSessionLost], and nothing starts until a new session is open. A
-// session never revives. The sweep of another replica may already have recorded the runs as lost
-// and granted their resources. Fenced transactions of these runs do not commit.
+// A replica trusts its session until one TTL (session.expires) after it sent the last confirmed
+// heartbeat, by this machine's monotonic clock. If the store does not confirm the session in time,
+// the context of every run ends with [storage.ErrSessionLost], and nothing starts until a new
+// session is open. A session never revives. The sweep of another replica may already have recorded
+// the runs as lost and granted their resources. Fenced transactions of these runs do not commit.
 //
 // A replica that stops says so in a heartbeat. Its session stays open until its last run has ended.
 // Meanwhile other replicas adopt its waiting runs: firings that wait for a lock, runs between two

@@ -17,11 +17,13 @@ import (
 const (
 	lookoutBatch = 256 // firings checked in one request at most
 	lookoutLeast = 32  // firings checked in the first request of a look
-	// lookoutFew is how many open firings a look may queue, however many replicas there are.
+	// lookoutFew is the least limit of the open firings that a look queues, however many replicas
+	// there are.
 	lookoutFew = 3
-	// lookoutPatience is how long a look waits for the firings in the queue to get their workers.
-	lookoutPatience = 200 * time.Millisecond
-	lookoutAgain    = 100 * time.Millisecond // between looks at the same few firings
+	// lookoutQueueTimeout is how long a look waits for the firings in the queue to get their
+	// workers.
+	lookoutQueueTimeout = 200 * time.Millisecond
+	lookoutAgain        = 100 * time.Millisecond // between looks at the same few firings
 	// lookoutTimeout is longer than the timeout of a request to memcached. So a look fails if the
 	// server does not reply, but not if this replica only had no processor for a while.
 	lookoutTimeout = 5 * time.Second
@@ -32,18 +34,19 @@ const (
 // many of the others as there are free workers. So when all replicas are busy, a firing is in the
 // queue of few of them. A look only reads: a queued firing still has to pass its gate.
 //
-// The first three replicas of a firing look at it one by one. All others share one look at the
-// firings of a burst.
+// The second and the third replica of a firing look at its gate, one after the other. All others
+// share one look at the firings of a burst.
 //
 // If memcached does not answer, a look asks the store which firings have a run. If the store does
 // not answer either, the replica looks again. It queues no firing without an answer: each replica
 // would try the firings of all others, and this load would make the next looks fail too.
 //
-// If the replicas are overloaded, all of them find many firings that are open for a long time. If
-// each replica tried them all, the tries would cost more than the runs. So all replicas together
-// queue only as many open firings as sharedRank of them have free workers, apart from those for
-// which they are the second or the third replica. Without memcached there is no gate, so that each
-// try costs a start in the store. Then the limit is for all firings.
+// A firing that no replica is known to have begun is open. If the replicas are overloaded, all of
+// them find many firings that are open for a long time. If each replica tried them all, the tries
+// would cost more than the runs. So all replicas together queue only as many open firings as
+// sharedRank of them have free workers, apart from those for which they are the second or the third
+// replica. Without memcached there is no gate, so that each try costs a start in the store. Then
+// the limit is for all firings.
 type lookout struct {
 	locker  *locking.Locker // nil without memcached
 	store   begunReader
@@ -74,12 +77,12 @@ func newLookout(locker *locking.Locker, store begunReader, ranking *ranking, rea
 // turn is a firing whose turn on this replica has come.
 type turn struct {
 	planned
-	place time.Time // see QueuePosition
-	mixed uint64    // random, so that replicas do not all queue the same firings
+	queuePosition time.Time // see QueuePosition
+	mixed         uint64    // random, so that replicas do not all queue the same firings
 }
 
 func (t turn) before(other turn) bool {
-	return cmp.Or(t.place.Compare(other.place), cmp.Compare(t.rank, other.rank),
+	return cmp.Or(t.queuePosition.Compare(other.queuePosition), cmp.Compare(t.rank, other.rank),
 		cmp.Compare(t.mixed, other.mixed)) < 0
 }
 
@@ -169,7 +172,7 @@ func (l *lookout) untilDue(now time.Time) time.Duration {
 // awaitIdle waits until the queue is empty, but not for long. A busy replica starts its own firings
 // first, and meanwhile other replicas start theirs.
 func (l *lookout) awaitIdle(ctx context.Context) {
-	timer := sleep.Timer(lookoutPatience)
+	timer := sleep.Timer(lookoutQueueTimeout)
 	defer timer.Stop()
 	for l.ready.len() > 0 {
 		select {
@@ -220,8 +223,8 @@ func (l *lookout) look(ctx context.Context) (again bool) {
 	return false
 }
 
-// fewOf returns this replica's part of n firings of each of sharedRank replicas, and at least
-// lookoutFew.
+// fewOf returns how many open firings a replica with n free workers may queue: its share of what
+// sharedRank such replicas could start, but at least lookoutFew if n is not less.
 func (l *lookout) fewOf(n int) int {
 	replicas := l.ranking.at(time.Now()).len()
 	if replicas <= sharedRank {

@@ -7,14 +7,14 @@ import (
 	"github.com/google/uuid"
 )
 
-// position is the place of a firing among those that wait for the same resource. The store has the
+// position is that of a firing among those that wait for the same resource. The store has the
 // same order.
 type position struct {
 	since time.Time
 	run   uuid.UUID
 }
 
-// position returns the place of the firing. A run of a backfill comes after all others.
+// position returns the position of the firing. A run of a backfill comes after all others.
 func (f *firing) position() position {
 	p := position{since: f.since, run: f.run}
 	if f.runOfBackfill() {

@@ -40,7 +40,7 @@ func (d prefilter) drop(ctx context.Context, first pending) {
 	}
 	begun := d.begunElsewhere(ctx, looked)
 	for _, p := range looked {
-		p.hold.giveBack()
+		p.slots.giveBack()
 		if p.adopted == uuid.Nil && begun[p.gateName()] {
 			continue
 		}

@@ -54,8 +54,8 @@ type members struct {
 }
 
 // update replaces the ranking by the live sessions of replicas that can start runs and have this
-// replica's cron table. The ranking becomes unknown if own is not one of them. It is used until
-// then, by this machine's clock.
+// replica's cron table. The ranking becomes unknown if own is not one of them. It may be used
+// until the given time of this machine's clock.
 func (r *ranking) update(sessions []storage.ReplicaView, own uuid.UUID, until time.Time) {
 	i := slices.IndexFunc(sessions, func(v storage.ReplicaView) bool { return v.Session == own })
 	if i < 0 {
@@ -160,22 +160,22 @@ func burstDelay(rank int) time.Duration {
 	return min(sharedAfter<<bits.Len(uint(rank)/sharedRank), longestAfter)
 }
 
-// patience returns the longest time for which a replica leaves a firing of the job to others: a
+// longestLeft returns the longest time for which a replica leaves a firing of the job to others: a
 // quarter of the misfire threshold or of the deadline, whichever is shorter.
-func (e *entry) patience() time.Duration {
-	patience := e.MisfireThreshold / 4
+func (e *entry) longestLeft() time.Duration {
+	longest := e.MisfireThreshold / 4
 	if e.Deadline > 0 {
-		patience = min(patience, e.Deadline/4)
+		longest = min(longest, e.Deadline/4)
 	}
-	return patience
+	return longest
 }
 
 // longestDelay returns the longest time for which a replica leaves a firing to others, whatever its
-// rank is: the patience of the job, or half of the time to the next scheduled time if that is
+// rank is: longestLeft of the job, or half of the time to the next scheduled time if that is
 // shorter. next is the zero time if there is no next scheduled time.
-func longestDelay(patience time.Duration, scheduledAt, next time.Time) time.Duration {
+func longestDelay(longest time.Duration, scheduledAt, next time.Time) time.Duration {
 	if next.IsZero() {
-		return patience
+		return longest
 	}
-	return min(patience, next.Sub(scheduledAt)/2)
+	return min(longest, next.Sub(scheduledAt)/2)
 }

@@ -31,16 +31,17 @@ type pending struct {
 	triggerLimit  *time.Time      // adopted run: StartBy of its record
 	done          func()          // called when this replica no longer tracks the run
 
-	hold  *hold     // the slots that it needs besides a worker
-	place time.Time // see QueuePosition
-	rank  int       // of this replica for the firing (see ranking), or unranked
-	burst *burst    // nil if the firing was not added to one
-	mixed uint64    // differs by replica
+	slots         *slotSet  // the slots that it needs besides a worker
+	queuePosition time.Time // see QueuePosition
+	rank          int       // of this replica for the firing (see ranking), or unranked
+	burst         *burst    // nil if the firing was not added to one
+	mixed         uint64    // differs by replica
 }
 
 func (p *pending) before(other *pending) bool {
-	return cmp.Or(p.place.Compare(other.place), p.ScheduledAt.Compare(other.ScheduledAt),
-		cmp.Compare(p.rank, other.rank), cmp.Compare(p.mixed, other.mixed)) < 0
+	return cmp.Or(p.queuePosition.Compare(other.queuePosition),
+		p.ScheduledAt.Compare(other.ScheduledAt), cmp.Compare(p.rank, other.rank),
+		cmp.Compare(p.mixed, other.mixed)) < 0
 }
 
 // mayBeginEarly reports whether the firing may begin without a worker: its job is quick. An adopted
@@ -85,10 +86,10 @@ func (r *ready) push(p pending) {
 	if p.runOfBackfill() {
 		priority = storage.BackfillPriority
 	}
-	p.place = storage.QueuePosition(since, priority)
+	p.queuePosition = storage.QueuePosition(since, priority)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p.hold = r.holdOf(p)
+	p.slots = r.slotsOf(p)
 	if p.paced() {
 		r.lateQueued++
 	}
@@ -116,7 +117,7 @@ func (r *ready) pop() (pending, bool) {
 		if p.adopted != uuid.Nil {
 			r.adopted--
 		}
-		if full := r.tryTake(p.hold); full != nil {
+		if full := r.tryTake(p.slots); full != nil {
 			r.park(p, full)
 			continue
 		}

@@ -34,19 +34,19 @@ func (s *slots) giveBack() {
 	s.limit.Release(1)
 }
 
-// hold holds the slots of one firing. It belongs to one goroutine at a time.
-type hold struct {
+// slotSet has the slots that one firing needs. It belongs to one goroutine at a time.
+type slotSet struct {
 	ready *ready
 	needs []*slots // in the order in which every firing takes them
 	has   bool
 }
 
 // tryTake takes all slots or none.
-func (h *hold) tryTake() bool { return h.ready.tryHold(h) }
+func (h *slotSet) tryTake() bool { return h.ready.tryTakeAll(h) }
 
 // take waits for all slots. Deadlocks cannot occur: every firing takes slots in the same order, and
 // a firing that has all of them waits for none.
-func (h *hold) take(ctx context.Context) error {
+func (h *slotSet) take(ctx context.Context) error {
 	for i, s := range h.needs {
 		if err := s.limit.Acquire(ctx, 1); err != nil {
 			h.ready.give(h.needs[:i])
@@ -59,15 +59,15 @@ func (h *hold) take(ctx context.Context) error {
 }
 
 // giveBack releases the slots, if the firing has them.
-func (h *hold) giveBack() {
+func (h *slotSet) giveBack() {
 	if h.has {
 		h.has = false
 		h.ready.give(h.needs)
 	}
 }
 
-// tryHold takes all slots that h needs, or none.
-func (r *ready) tryHold(h *hold) bool {
+// tryTakeAll takes all slots that h needs, or none.
+func (r *ready) tryTakeAll(h *slotSet) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.tryTake(h) == nil
@@ -81,7 +81,7 @@ func (r *ready) took(s *slots) {
 }
 
 // tryTake takes all slots that h needs, or returns one that is full.
-func (r *ready) tryTake(h *hold) (full *slots) {
+func (r *ready) tryTake(h *slotSet) (full *slots) {
 	for i, s := range h.needs {
 		if !s.tryTake() {
 			r.giveLocked(h.needs[:i])
@@ -109,7 +109,7 @@ func (r *ready) giveLocked(taken []*slots) {
 // wakes the next firing for each of them.
 func (r *ready) park(p *pending, full *slots) {
 	pushHeap(&full.parked, p)
-	for _, s := range p.hold.needs {
+	for _, s := range p.slots.needs {
 		if s != full {
 			r.unpark(s)
 		}
@@ -123,9 +123,9 @@ func (r *ready) unpark(s *slots) {
 	}
 }
 
-// holdOf returns the limits of a firing on this replica: of late runs, and of its group.
-func (r *ready) holdOf(p pending) *hold {
-	h := &hold{ready: r}
+// slotsOf returns the limits of a firing on this replica: of late runs, and of its group.
+func (r *ready) slotsOf(p pending) *slotSet {
+	h := &slotSet{ready: r}
 	if p.paced() {
 		h.needs = append(h.needs, r.late)
 	}

@@ -49,14 +49,14 @@ func TestFullGroupDoesNotDelayOthers(t *testing.T) {
 		t.Errorf("%s is popped, though its group is full", p.entry.Name)
 	}
 	<-r.wake
-	first.hold.giveBack()
+	first.slots.giveBack()
 	select {
 	case <-r.wake:
 	default:
 		t.Error("wake after a slot was given back: got none, want one")
 	}
-	popped(t, r).hold.giveBack()
-	popped(t, r).hold.giveBack()
+	popped(t, r).slots.giveBack()
+	popped(t, r).slots.giveBack()
 }
 
 // A firing that cannot use a free slot must not block it. A late run of a full group leaves the
@@ -71,15 +71,15 @@ func TestUnusedSlotIsPassedOn(t *testing.T) {
 	r.push(late(inGroup("both", "night", 1)))
 	r.push(late(inGroup("next", "", 0)))
 	if p, ok := r.pop(); ok {
-		t.Fatalf("%s is popped without a place", p.entry.Name)
+		t.Fatalf("%s is popped without a slot", p.entry.Name)
 	}
-	holdsLate.hold.giveBack()
+	holdsLate.slots.giveBack()
 	next := popped(t, r)
 	if next.entry.Name != "next" {
 		t.Fatalf("%s is popped", next.entry.Name)
 	}
-	next.hold.giveBack()
-	holdsGroup.hold.giveBack()
+	next.slots.giveBack()
+	holdsGroup.slots.giveBack()
 	if p := popped(t, r); p.entry.Name != "both" {
 		t.Errorf("%s is popped", p.entry.Name)
 	}
@@ -109,9 +109,9 @@ func TestRoomForLateRuns(t *testing.T) {
 	r.push(again)
 	popped(t, r)
 	room(0)
-	first.hold.giveBack()
+	first.slots.giveBack()
 	room(0) // the fourth run has the slot
-	popped(t, r).hold.giveBack()
+	popped(t, r).slots.giveBack()
 	room(1)
 }
 
@@ -128,8 +128,8 @@ func TestAllQueuedFiringsAreReleased(t *testing.T) {
 	if all := r.takeAll(); len(all) != 3 {
 		t.Errorf("%d of 3 are let go", len(all))
 	}
-	holder.hold.giveBack()
-	holdsLate.hold.giveBack()
+	holder.slots.giveBack()
+	holdsLate.slots.giveBack()
 	if p, ok := r.pop(); ok || r.adoptedLen() != 0 || r.lateRoom() != 1 {
 		t.Errorf("%v is left, with %d adopted and room for %d late runs", p.entry, r.adoptedLen(),
 			r.lateRoom())

@@ -10,11 +10,12 @@ const (
 	// cluster of at most ten replicas, it sweeps and checks for misfires as often.
 	turnAtLeast = 10
 	// turnShift is how much earlier than a multiple of its length an interval begins. Most jobs are
-	// due at whole seconds, and the upkeep should not be in their way.
+	// due at whole seconds, and the upkeep should not use the processor then.
 	turnShift = 500 * time.Millisecond
 )
 
-// turns share the upkeep of a cluster among its replicas, so that more replicas make no more polls.
+// turns share the upkeep of a cluster among its replicas, so that more replicas hardly sweep or
+// check for misfires more often. Their looks for waiting runs grow slowly (see turnAtLeast).
 // In each interval of cluster time, turnTakers of the live replicas with the same cron table have
 // their turn one after the other, by rendezvous hash. With so few replicas, or if the others are
 // not known, a replica always has its turn.
@@ -33,7 +34,7 @@ func (t turns) longest(interval time.Duration) time.Duration {
 }
 
 // rarest returns the longest time between two sweeps, or two checks for misfires, of this replica.
-// It grows with the number of replicas, so that the sum of all replicas hardly grows.
+// It grows with the number of replicas, so that the sweeps and checks of all replicas hardly do.
 func (t turns) rarest(interval time.Duration) time.Duration {
 	return time.Duration(max(turnAtLeast, t.ranking.at(time.Now()).len())) * interval
 }

@@ -259,7 +259,8 @@ func TestFewJobsAreCheckedForMisfiresInEachInterval(t *testing.T) {
 			for _, j := range table {
 				decidable := now.Add(-j.MisfireThreshold)
 				if lag := decidable.Sub(versions[j.Name].CheckedUntil); lag > 2*interval {
-					t.Fatalf("%s: the cursor is %s behind, want at most %s", j.Name, lag, 2*interval)
+					t.Fatalf("%s: the cursor is %s behind, want at most %s", j.Name, lag,
+						2*interval)
 				}
 			}
 		}

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"testing"
@@ -61,7 +60,6 @@ func TestOutputOfManyWatchedRunsIsStoredInTurn(t *testing.T) {
 		}
 		// The last run of a turn ends.
 		runs = slices.DeleteFunc(runs, func(run uuid.UUID) bool { return run == w.last })
-		slices.SortFunc(runs, func(a, b uuid.UUID) int { return cmp.Compare(a.String(), b.String()) })
 		if next := w.next(runs); len(next) != maxWatched || next[0] != runs[0] {
 			t.Errorf("got %d runs from %s on, want %d from the first one, %s", len(next), next[0],
 				maxWatched, runs[0])

@@ -16,8 +16,8 @@ const (
 	// slowCall is how long a handler may use a reserved worker before it counts as slow. By then,
 	// all firings that share the worker should have used it.
 	slowCall = earlyMost * quickRun
-	// workerPatience is how long a run that has started without a worker waits for one.
-	workerPatience = time.Second
+	// workerTimeout is how long a run that has started without a worker waits for one.
+	workerTimeout = time.Second
 )
 
 // workers limits how many handlers run at once. Firings get free workers in the order in which they
@@ -185,7 +185,7 @@ func (w *workers) free() int { return w.all - int(w.busy.Load()) }
 // one goroutine.
 type worker struct {
 	pool  *workers
-	hold  *hold
+	slots *slotSet
 	has   bool
 	early bool  // the firing has begun early, and has no worker yet
 	loan  *loan // if its worker was reserved
@@ -211,13 +211,13 @@ func (w *worker) tryEarly() bool {
 func (w *worker) mayStart() bool { return w.has || w.early }
 
 // ensure takes a worker for the handler of a firing that has begun early. It waits for at most
-// workerPatience.
+// workerTimeout.
 func (w *worker) ensure(ctx context.Context) error {
 	defer w.endEarly()
 	if w.has = w.pool.tryAcquire(); w.has {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, workerPatience)
+	ctx, cancel := context.WithTimeout(ctx, workerTimeout)
 	defer cancel()
 	var err error
 	w.loan, err = w.pool.borrow(ctx)
@@ -234,11 +234,11 @@ func (w *worker) endEarly() {
 
 // tryTake takes a worker and the slots, if all of them are free.
 func (w *worker) tryTake() bool {
-	if !w.hold.tryTake() {
+	if !w.slots.tryTake() {
 		return false
 	}
 	if w.has = w.pool.tryAcquire(); !w.has {
-		w.hold.giveBack()
+		w.slots.giveBack()
 	}
 	return w.has
 }
@@ -246,11 +246,11 @@ func (w *worker) tryTake() bool {
 // take waits for the slots and then for a worker. In this order the firing does not occupy a worker
 // while it waits for a slot.
 func (w *worker) take(ctx context.Context) error {
-	if err := w.hold.take(ctx); err != nil {
+	if err := w.slots.take(ctx); err != nil {
 		return err
 	}
 	if err := w.pool.acquire(ctx); err != nil {
-		w.hold.giveBack()
+		w.slots.giveBack()
 		return err
 	}
 	w.has = true
@@ -259,7 +259,7 @@ func (w *worker) take(ctx context.Context) error {
 
 // giveBack returns the worker and the slots, if the firing has them.
 func (w *worker) giveBack() {
-	w.hold.giveBack()
+	w.slots.giveBack()
 	w.free()
 }
 

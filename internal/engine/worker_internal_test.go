@@ -158,7 +158,7 @@ func TestWorkersAddUp(t *testing.T) {
 			}
 			for range 100 {
 				quick := random.IntN(3) > 0
-				w := &worker{pool: pool, hold: &hold{}}
+				w := &worker{pool: pool, slots: &slotSet{}}
 				if err := w.begin(t.Context(), quick); err != nil {
 					t.Fatal(err)
 				}
@@ -208,7 +208,7 @@ func TestEarlyFiringWaitsForAWorkerForASecond(t *testing.T) {
 		start := time.Now()
 		err := second.ensure(t.Context())
 		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) ||
-			took != workerPatience || second.has {
+			took != workerTimeout || second.has {
 			t.Errorf("got %v after %s", err, took)
 		}
 	})
