@@ -22,10 +22,11 @@ var ErrTime = errors.New("expected a time such as 2026-01-31T09:00:00Z, 2026-01-
 
 // ParseTime parses a time in one of these forms:
 //
-//	2026-01-31T09:00:00Z   RFC 3339
-//	2026-01-31 09:00       a date and a time of day in the zone, with or without seconds
-//	yesterday 09:00        the same for yesterday, today or tomorrow in the zone
-//	-2h, +30m, -7d         a duration before or after now; a day has 24 hours
+//	2026-01-31T09:00:00Z      RFC 3339
+//	2026-01-31 09:00:00Z      the same with a space, and with UTC instead of Z: as times are shown
+//	2026-01-31 09:00          a date and a time of day in the zone, with or without seconds
+//	yesterday 09:00           the same for yesterday, today or tomorrow in the zone
+//	-2h, +30m, -7d            a duration before or after now; a day has 24 hours
 //	now
 //
 // For a local time that does not exist, the result is the end of the gap.
@@ -38,8 +39,11 @@ func ParseTime(text string, zone *time.Location, now time.Time) (WrittenTime, er
 			text = now.In(zone).AddDate(0, 0, days).Format(time.DateOnly) + " " + clock
 		}
 	}
-	if at, err := time.Parse(time.RFC3339, text); err == nil {
-		return WrittenTime{Times: []time.Time{at.UTC()}}, nil
+	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05Z07:00",
+		"2006-01-02 15:04:05 UTC"} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return WrittenTime{Times: []time.Time{at.UTC()}}, nil
+		}
 	}
 	for _, layout := range []string{"2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02T15:04",
 		"2006-01-02T15:04:05"} {

@@ -17,6 +17,8 @@ func TestParseTime(t *testing.T) {
 	}{
 		{"2026-03-29T02:30:00Z", "Europe/Berlin", []string{"2026-03-29T02:30:00Z"}, ""},
 		{"2026-03-29T02:30:00+02:00", "UTC", []string{"2026-03-29T00:30:00Z"}, ""},
+		{"2026-03-29 02:30:15Z", "Europe/Berlin", []string{"2026-03-29T02:30:15Z"}, ""},
+		{"2026-03-29 02:30:15 UTC", "Europe/Berlin", []string{"2026-03-29T02:30:15Z"}, ""},
 		{"2026-03-28 02:30", "Europe/Berlin", []string{"2026-03-28T01:30:00Z"}, ""},
 		{"2026-03-28T02:30:15", "Europe/Berlin", []string{"2026-03-28T01:30:15Z"}, ""},
 		{"2026-03-29 02:30", "Europe/Berlin", []string{"2026-03-29T01:00:00Z"}, "2026-03-29 02:30:00 does not exist in Europe/Berlin: clocks went from 02:00 to 03:00; the end of the gap is used"},
@@ -52,7 +54,7 @@ func TestParseTime(t *testing.T) {
 	}
 	for _, text := range []string{"", "2026-13-01 00:00", "02:30", "2026-01-31",
 		"2026-01-31 9 o'clock", "2h", "-2", "-d", "-99999999d", "+300y", "yesterday",
-		"someday 02:30", "today 25:00", "now now"} {
+		"someday 02:30", "today 25:00", "now now", "2026-03-29 02:30:15 CET"} {
 		if _, err := schedule.ParseTime(text, time.UTC, now); !errors.Is(err, schedule.ErrTime) {
 			t.Errorf("%q: got error %v, want ErrTime", text, err)
 		}
