@@ -23,7 +23,8 @@ func (m *Metrics) describeCalls() {
 			"duplicate, stale and no_session, this replica drops the firing. The outcome paused "+
 			"says that the job is paused or this replica is drained.", "outcome")
 	m.swept = m.counter("holdfast_swept_sessions_total",
-		"Sessions of dead replicas that this replica swept.")
+		"Expired sessions that this replica swept: of dead replicas, and of dead programs that "+
+			"use locks without a scheduler.")
 	m.storeTime = m.histogram(questions, "holdfast_store_duration_seconds",
 		"Duration of calls to the store by operation, including the wait for a connection and "+
 			"failed calls. One call can start or finish many runs, or record many waiting or "+
