@@ -55,7 +55,7 @@ func New(o Options) (*Scheduler, error) {
 
 // rank ranks this replica among the live sessions.
 func (s *Scheduler) rank(live []storage.ReplicaView) {
-	s.ranking.update(live, s.keeper.id(), time.Now().Add(rankingLives*s.intervals.lists))
+	s.ranking.update(live, s.keeper.id(), time.Now().Add(rankingIntervals*s.intervals.lists))
 }
 
 func (s *Scheduler) newKeeper() *keeper {

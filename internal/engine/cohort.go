@@ -2,9 +2,9 @@ package engine
 
 import "time"
 
-// summaryLives is how long the summary of a cohort is used. The mean times of its handlers may
+// summaryTTL is how long the summary of a cohort is used. The mean times of its handlers may
 // change meanwhile.
-const summaryLives = 5 * time.Second
+const summaryTTL = 5 * time.Second
 
 // cohort is the jobs of a schedule that are planned for the same scheduled time. The timetable has
 // one item for all of them. So a replica that leaves all these firings to others need not look at
@@ -26,7 +26,7 @@ type summary struct {
 	quickTime time.Duration // the sum for all jobs
 	// surelyQuick: all jobs are quick on other replicas too, and this replica may fire all of them
 	surelyQuick       bool
-	shortest, longest time.Duration // longestLeft of the jobs
+	shortest, longest time.Duration // the leave limits of the jobs
 	digest            uint64        // the sum of the jobs' digests
 }
 
@@ -42,14 +42,14 @@ func (d *dispatcher) summarize(c *cohort, now time.Time) {
 		return
 	}
 	first := c.entries[0]
-	s := summary{entries: len(c.entries), revision: d.revision, until: now.Add(summaryLives),
+	s := summary{entries: len(c.entries), revision: d.revision, until: now.Add(summaryTTL),
 		undelayed: first.Schedule.MaxDelay() == 0, surelyQuick: true,
-		shortest: first.longestLeft(), longest: first.longestLeft()}
+		shortest: first.leaveLimit(), longest: first.leaveLimit()}
 	for _, e := range c.entries {
 		s.quickTime += e.quickness.quickTime()
 		s.surelyQuick = s.surelyQuick && !e.quickness.mayBeSlow() && !e.gone.Load() &&
 			!d.isSuspended(e)
-		s.shortest, s.longest = min(s.shortest, e.longestLeft()), max(s.longest, e.longestLeft())
+		s.shortest, s.longest = min(s.shortest, e.leaveLimit()), max(s.longest, e.leaveLimit())
 		s.digest += e.digest()
 	}
 	c.summary = s

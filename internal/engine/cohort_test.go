@@ -306,7 +306,7 @@ func TestCohortWithASlowJob(t *testing.T) {
 		for _, c := range all {
 			slow(c.jobs[3])
 		}
-		for range summaryLives / time.Second {
+		for range summaryTTL / time.Second {
 			time.Sleep(time.Second)
 			together()
 		}

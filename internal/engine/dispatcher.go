@@ -207,7 +207,7 @@ func (d *dispatcher) leaveToOthers(p *planned, next, now time.Time) bool {
 	if next.IsZero() {
 		next = d.next.of(p.entry.Schedule, p.scheduledAt)
 	}
-	longest := longestDelay(p.entry.longestLeft(), p.scheduledAt, next)
+	longest := longestDelay(p.entry.leaveLimit(), p.scheduledAt, next)
 	if shared && d.lookout.share(p, longest, members) && p.rank == sharedRank {
 		return true
 	}

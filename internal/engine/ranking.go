@@ -31,8 +31,8 @@ const (
 	sharedStep  = 120 * time.Millisecond
 	// longestAfter is the longest of these times.
 	longestAfter = 2 * time.Second
-	// rankingLives is how many intervals between comparisons a ranking may be used.
-	rankingLives = 3
+	// rankingIntervals is how many intervals between comparisons a ranking may be used.
+	rankingIntervals = 3
 )
 
 // ranking ranks this replica for each firing among the live replicas with the same cron table, by
@@ -160,9 +160,9 @@ func burstDelay(rank int) time.Duration {
 	return min(sharedAfter<<bits.Len(uint(rank)/sharedRank), longestAfter)
 }
 
-// longestLeft returns the longest time for which a replica leaves a firing of the job to others: a
+// leaveLimit returns the longest time for which a replica leaves a firing of the job to others: a
 // quarter of the misfire threshold or of the deadline, whichever is shorter.
-func (e *entry) longestLeft() time.Duration {
+func (e *entry) leaveLimit() time.Duration {
 	longest := e.MisfireThreshold / 4
 	if e.Deadline > 0 {
 		longest = min(longest, e.Deadline/4)
@@ -171,11 +171,11 @@ func (e *entry) longestLeft() time.Duration {
 }
 
 // longestDelay returns the longest time for which a replica leaves a firing to others, whatever its
-// rank is: longestLeft of the job, or half of the time to the next scheduled time if that is
+// rank is: the leave limit of the job, or half of the time to the next scheduled time if that is
 // shorter. next is the zero time if there is no next scheduled time.
-func longestDelay(longest time.Duration, scheduledAt, next time.Time) time.Duration {
+func longestDelay(limit time.Duration, scheduledAt, next time.Time) time.Duration {
 	if next.IsZero() {
-		return longest
+		return limit
 	}
-	return min(longest, next.Sub(scheduledAt)/2)
+	return min(limit, next.Sub(scheduledAt)/2)
 }

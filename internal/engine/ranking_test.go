@@ -153,7 +153,7 @@ func longestDelayOf(t *testing.T, interval, threshold, deadline time.Duration) t
 	e := entryEvery(t, interval, jobs.MisfireSkip)
 	e.MisfireThreshold, e.Deadline = threshold, deadline
 	at := e.Schedule.Next(time.Now())
-	return longestDelay(e.longestLeft(), at, e.Schedule.Next(at))
+	return longestDelay(e.leaveLimit(), at, e.Schedule.Next(at))
 }
 
 // The rank is that of a replica for the burst.

@@ -42,35 +42,35 @@ type slotSet struct {
 }
 
 // tryTake takes all slots or none.
-func (h *slotSet) tryTake() bool { return h.ready.tryTakeAll(h) }
+func (set *slotSet) tryTake() bool { return set.ready.tryTakeAll(set) }
 
 // take waits for all slots. Deadlocks cannot occur: every firing takes slots in the same order, and
 // a firing that has all of them waits for none.
-func (h *slotSet) take(ctx context.Context) error {
-	for i, s := range h.needs {
+func (set *slotSet) take(ctx context.Context) error {
+	for i, s := range set.needs {
 		if err := s.limit.Acquire(ctx, 1); err != nil {
-			h.ready.give(h.needs[:i])
+			set.ready.give(set.needs[:i])
 			return err
 		}
-		h.ready.took(s)
+		set.ready.took(s)
 	}
-	h.has = true
+	set.has = true
 	return nil
 }
 
 // giveBack releases the slots, if the firing has them.
-func (h *slotSet) giveBack() {
-	if h.has {
-		h.has = false
-		h.ready.give(h.needs)
+func (set *slotSet) giveBack() {
+	if set.has {
+		set.has = false
+		set.ready.give(set.needs)
 	}
 }
 
-// tryTakeAll takes all slots that h needs, or none.
-func (r *ready) tryTakeAll(h *slotSet) bool {
+// tryTakeAll takes all slots that set needs, or none.
+func (r *ready) tryTakeAll(set *slotSet) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.tryTake(h) == nil
+	return r.tryTake(set) == nil
 }
 
 // took notes that a firing has acquired one of the slots.
@@ -80,15 +80,15 @@ func (r *ready) took(s *slots) {
 	s.taken++
 }
 
-// tryTake takes all slots that h needs, or returns one that is full.
-func (r *ready) tryTake(h *slotSet) (full *slots) {
-	for i, s := range h.needs {
+// tryTake takes all slots that set needs, or returns one that is full.
+func (r *ready) tryTake(set *slotSet) (full *slots) {
+	for i, s := range set.needs {
 		if !s.tryTake() {
-			r.giveLocked(h.needs[:i])
+			r.giveLocked(set.needs[:i])
 			return s
 		}
 	}
-	h.has = true
+	set.has = true
 	return nil
 }
 
@@ -125,14 +125,14 @@ func (r *ready) unpark(s *slots) {
 
 // slotsOf returns the limits of a firing on this replica: of late runs, and of its group.
 func (r *ready) slotsOf(p pending) *slotSet {
-	h := &slotSet{ready: r}
+	set := &slotSet{ready: r}
 	if p.paced() {
-		h.needs = append(h.needs, r.late)
+		set.needs = append(set.needs, r.late)
 	}
 	if s := r.group(p.entry); s != nil {
-		h.needs = append(h.needs, s)
+		set.needs = append(set.needs, s)
 	}
-	return h
+	return set
 }
 
 // group returns the slots of the job's group, or nil if it has no limit per replica. If jobs
