@@ -44,14 +44,17 @@ func (a *adopter) adopt(ctx context.Context, session *liveSession) (more bool) {
 	if wanted.Limit == 0 {
 		return true
 	}
+	if a.controlState.draining() || a.clockLimit.check(time.Now()) != nil {
+		return false
+	}
 	entries := a.adoptable()
+	if len(entries) == 0 {
+		return false
+	}
 	wanted.Jobs = make([]storage.AdoptedJob, len(entries))
 	for i, e := range entries {
 		wanted.Jobs[i] = storage.AdoptedJob{Name: e.Name, Priority: e.EffectivePriority(),
 			Threshold: e.lateAfter()}
-	}
-	if len(entries) == 0 || a.controlState.draining() || a.clockLimit.check(time.Now()) != nil {
-		return false
 	}
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
@@ -98,7 +101,14 @@ func (a *adopter) begin(e *entry, session *liveSession, r storage.Record, done f
 // adoptable returns the jobs whose runs this replica may adopt, by name. It leaves out jobs whose
 // groups have no free slot on this replica; another replica may have one.
 func (a *adopter) adoptable() []*entry {
-	return slices.DeleteFunc(a.table.activeDefinitions(), a.ready.full)
+	all := a.table.all()
+	adoptable := make([]*entry, 0, len(all))
+	for _, e := range all {
+		if !e.activeVersion.stale() && !a.ready.full(e) {
+			adoptable = append(adoptable, e)
+		}
+	}
+	return adoptable
 }
 
 // lateAfter returns how long after its scheduled time a run is late, with the largest delay by

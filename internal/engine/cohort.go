@@ -3,8 +3,8 @@ package engine
 import "time"
 
 // summaryTTL is how long the summary of a cohort is used. The mean times of its handlers may
-// change meanwhile.
-const summaryTTL = 5 * time.Second
+// change meanwhile. It is as long as half the period of a subset.
+const summaryTTL = 30 * time.Second
 
 // cohort is the jobs of a schedule that are planned for the same scheduled time. The timetable has
 // one item for all of them. So a replica that leaves all these firings to others need not look at

@@ -80,8 +80,8 @@ func (d *dependents) add(ctx context.Context) {
 func (t *cronTable) dependents() ([]storage.Dependent, map[string]*entry) {
 	var dependents []storage.Dependent
 	entries := map[string]*entry{}
-	for _, e := range t.all() {
-		if len(e.Schedule.After()) > 0 && !e.activeVersion.stale() {
+	for _, e := range t.allAfter() {
+		if !e.activeVersion.stale() {
 			dependents = append(dependents,
 				storage.Dependent{Job: e.Name, Version: e.activeVersion.own(),
 					Group: e.Group,
@@ -90,6 +90,15 @@ func (t *cronTable) dependents() ([]storage.Dependent, map[string]*entry) {
 		}
 	}
 	return dependents, entries
+}
+
+// allAfter returns the entries that start after other jobs, by name. The caller must not change the
+// list.
+func (t *cronTable) allAfter() []*entry {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.byName()
+	return t.after
 }
 
 // settled returns the time up to which all scheduled times of the dependencies of e have a run or a

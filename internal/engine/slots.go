@@ -151,6 +151,9 @@ func (r *ready) group(e *entry) *slots {
 
 // full reports whether the job's group has no free slot on this replica.
 func (r *ready) full(e *entry) bool {
+	if e.GroupLimits.PerReplica == 0 {
+		return false
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.group(e)

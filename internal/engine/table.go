@@ -40,6 +40,8 @@ type cronTable struct {
 	mu      sync.RWMutex
 	entries map[string]*entry
 	sorted  []*entry // by name; nil if it must be built
+	after   []*entry // those of sorted that start after other jobs
+	known   int      // how many entries at the begin of sorted surely have a known active version
 	config  string   // hash of the configuration's jobs; "" if it must be computed
 	soonest upcomingStarts
 
@@ -140,6 +142,10 @@ func (t *cronTable) byName() []*entry {
 		t.sorted = slices.SortedFunc(maps.Values(t.entries), func(a, b *entry) int {
 			return strings.Compare(a.Name, b.Name)
 		})
+		t.after = slices.DeleteFunc(slices.Clone(t.sorted), func(e *entry) bool {
+			return len(e.Schedule.After()) == 0
+		})
+		t.known = 0
 	}
 	return t.sorted
 }
@@ -204,20 +210,20 @@ func CheckAfter(jobs []jobs.Job) error {
 	return errors.Join(problems...)
 }
 
-// unregistered returns the entries that are not registered with the store yet.
+// unregistered returns the entries that are not registered with the store yet. An active version
+// that is known stays known, so usually this looks at no entry.
 func (t *cronTable) unregistered() (fresh []*entry) {
-	for _, e := range t.all() {
-		if !e.activeVersion.known() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, e := range t.byName()[t.known:] {
+		switch {
+		case !e.activeVersion.known():
 			fresh = append(fresh, e)
+		case len(fresh) == 0:
+			t.known++
 		}
 	}
 	return fresh
-}
-
-// activeDefinitions returns the entries that this replica fires, by name.
-func (t *cronTable) activeDefinitions() []*entry {
-	return slices.DeleteFunc(slices.Clone(t.all()),
-		func(e *entry) bool { return e.activeVersion.stale() })
 }
 
 // ScheduledFiring is the next firing of a job.

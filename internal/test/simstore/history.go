@@ -185,13 +185,21 @@ func (s *Store) OpenSessions(ctx context.Context) ([]storage.ReplicaView, error)
 }
 
 // replicas returns the views of sessions. The caller has the lock.
-func (s *Store) replicas(includes func(*session) bool) (views []storage.ReplicaView) {
-	for id, l := range s.sessions {
-		if !includes(l) {
-			continue
+func (s *Store) replicas(includes func(*session) bool) []storage.ReplicaView {
+	included := make([]*session, 0, len(s.sessions))
+	for _, l := range s.sessions {
+		if includes(l) {
+			included = append(included, l)
 		}
+	}
+	slices.SortFunc(included, func(a, b *session) int {
+		return cmp.Or(strings.Compare(a.Replica, b.Replica), a.started.Compare(b.started),
+			bytes.Compare(a.ID[:], b.ID[:]))
+	})
+	views := make([]storage.ReplicaView, 0, len(included))
+	for _, l := range included {
 		views = append(views, storage.ReplicaView{
-			Session: id, Name: l.Replica, Version: l.Version, StartedAt: l.started,
+			Session: l.ID, Name: l.Replica, Version: l.Version, StartedAt: l.started,
 			LastHeartbeat: l.heartbeat, ExpiresAt: l.expires, EndedAt: l.ended, Stopped: l.stopped,
 			Running: len(l.claims), LockServers: l.LockServers, ConfigHash: l.Table,
 			Draining:    l.draining,
@@ -201,10 +209,6 @@ func (s *Store) replicas(includes func(*session) bool) (views []storage.ReplicaV
 			Databases: l.replicaStatus.Databases,
 		})
 	}
-	slices.SortFunc(views, func(a, b storage.ReplicaView) int {
-		return cmp.Or(strings.Compare(a.Name, b.Name), a.StartedAt.Compare(b.StartedAt),
-			bytes.Compare(a.Session[:], b.Session[:]))
-	})
 	return views
 }
 
