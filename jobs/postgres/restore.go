@@ -16,23 +16,31 @@ import (
 const tokenStep = "100000000000"
 
 const (
+	// identity of the database. A restore of a dump creates the table meta again, with another id.
+	// A recovery to a point in time, and the promotion of a standby, begin another timeline.
+	identity = `'holdfast.meta'::regclass::oid || '/' ||
+    left(pg_walfile_name(pg_current_wal_lsn()), 8)`
+
 	// readHome returns the identity that the database had when its tokens were last raised, and the
-	// one that it has. A restore of a dump creates the table meta again, with another id. A
-	// recovery to a point in time, and the promotion of a standby, begin another timeline. On a
-	// standby readHome returns no row.
-	readHome = `
-SELECT home, 'holdfast.meta'::regclass::oid || '/' ||
-    left(pg_walfile_name(pg_current_wal_lsn()), 8)
-FROM holdfast.meta WHERE NOT pg_is_in_recovery()`
+	// one that it has. On a standby it returns no row.
+	readHome = `SELECT home, ` + identity + ` FROM holdfast.meta WHERE NOT pg_is_in_recovery()`
 
 	// moveHome waits for another session that raises the tokens, and then changes nothing.
 	moveHome = `UPDATE holdfast.meta SET home = $2 WHERE home = $1`
 
-	// raiseTokens looks at all tokens, because logical replication copies rows and no sequences.
+	setHome = `UPDATE holdfast.meta SET home = ` + identity + ` WHERE home <> ` + identity + `
+    AND home <> ''`
+
+	// raiseTokens also looks at rows, because logical replication copies rows and no sequences. In
+	// the history, the newest runs suffice: no other token is larger than theirs by tokenStep. To
+	// read the whole history would take longer than a session may take to open.
 	raiseTokens = `
 WITH drawn AS (
     SELECT greatest(pg_sequence_last_value('holdfast.tokens'),
-        (SELECT max(token) FROM holdfast.runs), (SELECT max(token) FROM holdfast.claims),
+        (SELECT max(token) FROM (SELECT token FROM holdfast.runs
+            WHERE ` + byCreation + ` AND token IS NOT NULL
+            ORDER BY created_at DESC, id DESC LIMIT 1000) newest),
+        (SELECT max(token) FROM holdfast.claims),
         (SELECT max(floor) FROM holdfast.fences), 0) AS token
 )
 SELECT token, setval('holdfast.tokens', token + ` + tokenStep + `) FROM drawn`
@@ -78,13 +86,20 @@ func (s *Store) raiseAfterRestore(ctx context.Context, replica string) error {
 	return nil
 }
 
-// RaiseTokens implements storage.Tokens. The role needs UPDATE on the sequence tokens.
+// RaiseTokens implements storage.Tokens. The role needs UPDATE on the sequence tokens and on
+// meta.home. The next session does not raise the tokens again.
 func (s *Store) RaiseTokens(ctx context.Context) (storage.RaisedTokens, error) {
-	from, to, err := raise(ctx, s.pool)
-	return storage.RaisedTokens{From: from, To: to}, wrap("raise fencing tokens", err)
+	var raised storage.RaisedTokens
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) (err error) {
+		if _, err = tx.Exec(ctx, setHome); err == nil {
+			raised.From, raised.To, err = raise(ctx, tx)
+		}
+		return err
+	})
+	return raised, wrap("raise fencing tokens", err)
 }
 
-func raise(ctx context.Context, db queryer) (from, to jobs.Token, err error) {
-	err = db.QueryRow(ctx, raiseTokens).Scan(&from, &to)
+func raise(ctx context.Context, tx pgx.Tx) (from, to jobs.Token, err error) {
+	err = tx.QueryRow(ctx, raiseTokens).Scan(&from, &to)
 	return from, to, err
 }

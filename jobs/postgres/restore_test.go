@@ -146,6 +146,41 @@ func TestTokensOfRowsCount(t *testing.T) {
 	}
 }
 
+// A session opens within seconds, however long the history is.
+func TestRaisedTokensReadTheNewestRuns(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t)
+	s.exec(`INSERT INTO holdfast.runs (id, job, scheduled_at, attempt, state, created_at, token)
+SELECT gen_random_uuid(), 'job', at, 1, 'succeeded', at, extract(epoch FROM at)::bigint / 60
+FROM generate_series(now() - interval '30000 minutes', now(), '1 minute') at`)
+	s.exec("VACUUM ANALYZE holdfast.runs")
+	plan := s.plan(beginPipeline, raiseTokens)
+	if strings.Contains(plan, "Scan on runs") ||
+		!strings.Contains(plan, "Index Scan Backward using runs_created on runs") {
+		t.Errorf("got plan\n%s\nwant the newest runs by runs_created", plan)
+	}
+	want := query[jobs.Token](s, "SELECT max(token) FROM holdfast.runs")
+	if raised, err := s.a.RaiseTokens(t.Context()); err != nil || raised.From != want {
+		t.Errorf("got %+v, %v, want %d as the largest token", raised, err, want)
+	}
+}
+
+// Tokens that an operator has raised are not raised again by the next session.
+func TestRaisedTokensAreThoseOfTheRestore(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t)
+	s.session(s.a, "a")
+	s.exec("UPDATE holdfast.meta SET home = 'elsewhere'")
+	raised, err := s.a.RaiseTokens(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.session(s.b, "b")
+	if got := query[jobs.Token](s, "SELECT last_value FROM holdfast.tokens"); got != raised.To {
+		t.Errorf("got last token %d, want %d", got, raised.To)
+	}
+}
+
 // A publication of all tables, for logical replication, must not prevent the deletion of rows.
 func TestTablesCanBePublished(t *testing.T) {
 	s := newHarness(t)
