@@ -344,6 +344,19 @@ func TestTransactionsAreBounded(t *testing.T) {
 	})
 }
 
+// TestDistantDeadline commits before a deadline that is further away than the longest timeout of
+// the server.
+func TestDistantDeadline(t *testing.T) {
+	onEach(t, func(t *testing.T, on *target) {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*365*24*time.Hour)
+		defer cancel()
+		if err := DoSQL(ctx, newRun(clusterOf(t), 5, "public/orders"), on.db, on.dialect,
+			func(*sql.Tx) error { return nil }); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestTokensGrowPerName has many runs with new names, schemas and readers at the same time. The
 // commits on each name must be in the order of the tokens.
 func TestTokensGrowPerName(t *testing.T) {

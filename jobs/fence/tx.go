@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -52,7 +53,8 @@ func (t Tx) prepare(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	left := max(time.Until(deadline).Milliseconds(), 1)
+	const longest = math.MaxInt32 // that PostgreSQL can set: 24.8 days
+	left := min(max(time.Until(deadline).Milliseconds(), 1), longest)
 	_, err := t.exec(ctx, limitStatements, fmt.Sprint(left))
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/google/uuid"
@@ -137,13 +138,16 @@ type holder struct {
 
 func holderOf(run *jobs.Run) holder { return holder{token: run.Token, run: &run.ID} }
 
+// longestTimeout is the longest timeout that PostgreSQL can set, in milliseconds: 24.8 days.
+const longestTimeout = math.MaxInt32
+
 // queueFence adds the fence check, and the bounds by ctx, to a batch.
 func queueFence(ctx context.Context, b *pgx.Batch, h holder) *fenceAnswer {
 	answer := &fenceAnswer{}
 	b.Queue(beginOwn)
 	statement, idle := "", ""
 	if deadline, ok := ctx.Deadline(); ok {
-		left := max(time.Until(deadline).Milliseconds(), 1)
+		left := min(max(time.Until(deadline).Milliseconds(), 1), longestTimeout-60_000)
 		statement, idle = fmt.Sprint(left), fmt.Sprint(left+60_000)
 	}
 	b.Queue(readClaim, h.token, h.run, statement, idle).

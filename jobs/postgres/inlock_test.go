@@ -115,6 +115,20 @@ func TestReleaseWaitsForTheTransactionInTheLock(t *testing.T) {
 	s.left(0, 0, 0, 0)
 }
 
+// A deadline that is further away than the longest timeout of PostgreSQL has no effect.
+func TestInLockUntilADistantDeadline(t *testing.T) {
+	s := newHarness(t)
+	lock := s.acquire(s.locker(s.a, "a"), "path:a")
+	ctx, cancel := context.WithTimeout(lock.Context(), 100*365*24*time.Hour)
+	defer cancel()
+	got := 0
+	if err := s.a.InLock(ctx, lock, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, "SELECT 1").Scan(&got)
+	}); err != nil || got != 1 {
+		t.Errorf("got %d, %v", got, err)
+	}
+}
+
 func TestInLockIsBoundedByItsContext(t *testing.T) {
 	s := newHarness(t)
 	lock := s.acquire(s.locker(s.a, "a"), "path:a")
