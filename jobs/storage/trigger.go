@@ -159,6 +159,8 @@ func (r TriggerRequest) checkBegin() error {
 	case !r.At.IsZero() && (r.At.Year() < 1970 || r.At.UTC().Year() > lastYear):
 		return &BadInputError{"at", fmt.Sprintf("found the year %d, expected 1970 to %d",
 			r.At.Year(), lastYear)}
+	case !r.At.IsZero() && r.Wait != nil && r.At.Add(*r.Wait).UTC().Year() > lastYear:
+		return &BadInputError{"wait", fmt.Sprintf("found an end after the year %d", lastYear)}
 	case r.AtOnce() && r.Later():
 		return &BadInputError{"wait",
 			"found 0, expected none or a duration: what will block a later run is not known"}

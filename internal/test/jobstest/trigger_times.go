@@ -135,9 +135,11 @@ var triggerTimeRules = []rule{
 		c.register("h", "a")
 		now := c.now()
 		for what, r := range map[string]storage.TriggerRequest{
-			"a negative delay":      {Delay: -time.Second},
-			"a time and a delay":    {At: now, Delay: time.Second},
-			"a year that is large":  {At: now.AddDate(8000, 0, 0)},
+			"a negative delay":     {Delay: -time.Second},
+			"a time and a delay":   {At: now, Delay: time.Second},
+			"a year that is large": {At: now.AddDate(8000, 0, 0)},
+			"a wait until a year that is large": {Wait: new(time.Hour),
+				At: time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC)},
 			"a time without a wait": {At: now.Add(time.Hour), Wait: new(time.Duration)},
 			"a delay without wait":  {Delay: time.Hour, Wait: new(time.Duration)},
 		} {
