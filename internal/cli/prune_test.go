@@ -55,7 +55,7 @@ func TestPruneRepeatsItsRequests(t *testing.T) {
 		rest := old
 		rest.After = next
 		triggered := storage.PruneRequest{Keep: time.Hour, Triggered: true, Limit: all}
-		if want := []storage.PruneRequest{old, old, old, rest, old, triggered,
+		if want := []storage.PruneRequest{old, old, old, rest, rest, triggered,
 			triggered}; !slices.Equal(store.requests, want) {
 			t.Errorf("it asked for %+v, want %+v", store.requests, want)
 		}

@@ -86,7 +86,7 @@ func (r *retention) prune(ctx context.Context, session *liveSession,
 			done = err == nil && !pruned.Busy
 			break
 		}
-		sleep.For(ctx, pace.pause(time.Since(sent), request.After))
+		sleep.For(ctx, pace.pause(time.Since(sent), pruned.Next))
 		if session.Context().Err() != nil || ctx.Err() != nil {
 			break
 		}

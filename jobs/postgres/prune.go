@@ -216,7 +216,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 		b.Queue(lockChain)
 		b.Queue(pruneAudit, r.Keep, r.Limit).Exec(counted(&pruned.Audited))
 		b.Queue(prunePauses, r.Keep, r.Limit).Exec(counted(&pruned.Pauses))
-		b.Queue(pruneWaitHistory, r.Keep, r.Limit)
+		b.Queue(pruneWaitHistory, r.Keep, r.Limit).Exec(counted(&pruned.Waits))
 		b.Queue(pruneRestarts, r.Keep)
 		b.Queue(pruneTallies, r.Keep, r.Limit)
 	})

@@ -41,6 +41,25 @@ INSERT INTO holdfast.pauses (id, kind, name, paused_at, paused_by, reason)
 	}
 }
 
+// Old waits are deleted until none is left, also if there are more of them than old runs.
+func TestPruningDeletesAllOldWaits(t *testing.T) {
+	s := newHarness(t)
+	s.exec(`INSERT INTO holdfast.wait_history (run, job, holder, resource, state, since, until)
+SELECT gen_random_uuid(), 'a', 'b', 'table:public/t', 'running', until - interval '1 minute', until
+FROM generate_series(now() - interval '32 hours', now(), '1 hour') until`)
+	session, request := uuid.New(), storage.PruneRequest{Keep: 2 * time.Hour, Limit: 10}
+	for more, batches := true, 0; more; batches++ {
+		pruned, err := s.a.Prune(t.Context(), session, request)
+		if err != nil || batches > 4 {
+			t.Fatalf("got %+v, %v after %d batches", pruned, err, batches)
+		}
+		request, more = request.Rest(pruned)
+	}
+	if n := query[int](s, "SELECT count(*) FROM holdfast.wait_history"); n != 2 {
+		t.Errorf("got %d waits, want the 2 of the last two hours", n)
+	}
+}
+
 // A dead owner of the turn blocks it for half a minute.
 func TestUnusedTurnPassesToAnotherReplica(t *testing.T) {
 	s := newHarness(t)

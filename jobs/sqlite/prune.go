@@ -150,7 +150,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 			pruned.Pauses, err = execRow(ctx, tx, prunePauses, before, r.Limit)
 		}
 		if err == nil {
-			_, err = tx.ExecContext(ctx, pruneWaitHistory, before, r.Limit)
+			pruned.Waits, err = execRow(ctx, tx, pruneWaitHistory, before, r.Limit)
 		}
 		if err == nil {
 			_, err = tx.ExecContext(ctx, pruneTallies, before)

@@ -25,15 +25,18 @@ func TestPruneRequestRest(t *testing.T) {
 	request := PruneRequest{Keep: time.Hour, Limit: 10, After: first}
 	for _, c := range []struct {
 		pruned Pruned
+		after  *RunCursor
 		more   bool
 	}{
-		{Pruned{}, false}, {Pruned{Busy: true}, false},
-		{Pruned{Runs: 10, Audited: 9, Pauses: 9, Definitions: 10}, false},
-		{Pruned{Next: second}, true}, {Pruned{Runs: 10, More: true}, true},
-		{Pruned{Audited: 10}, true}, {Pruned{Pauses: 10}, true},
+		{Pruned{}, first, false}, {Pruned{Busy: true}, first, false},
+		{Pruned{Runs: 10, Audited: 9, Pauses: 9, Waits: 9, Definitions: 10}, first, false},
+		{Pruned{Next: second}, second, true}, {Pruned{Runs: 10, More: true}, first, true},
+		{Pruned{Audited: 10}, first, true}, {Pruned{Audited: 11}, first, true},
+		{Pruned{Pauses: 10}, first, true}, {Pruned{Waits: 10}, first, true},
+		{Pruned{Next: second, Waits: 10}, second, true},
 	} {
 		rest, more := request.Rest(c.pruned)
-		if want := (PruneRequest{Keep: time.Hour, Limit: 10, After: c.pruned.Next}); rest != want ||
+		if want := (PruneRequest{Keep: time.Hour, Limit: 10, After: c.after}); rest != want ||
 			more != c.more {
 			t.Errorf("%+v: got %+v, %t, want %+v, %t", c.pruned, rest, more, want, c.more)
 		}

@@ -135,8 +135,10 @@ func PruneRequests(keep, keepTriggered time.Duration, limit int) []PruneRequest 
 // Rest returns the request for what r left, after r deleted p, and false if nothing is left.
 func (r PruneRequest) Rest(p Pruned) (rest PruneRequest, more bool) {
 	rest = r
-	rest.After = p.Next
-	return rest, p.Next != nil || p.More || p.Audited == r.Limit || p.Pauses == r.Limit
+	if p.Next != nil {
+		rest.After = p.Next
+	}
+	return rest, p.Next != nil || p.More || max(p.Audited, p.Pauses, p.Waits) >= r.Limit
 }
 
 // Pruned counts what a batch deleted.
@@ -144,6 +146,7 @@ type Pruned struct {
 	Runs        int
 	Audited     int // entries of the audit log
 	Pauses      int
+	Waits       int // ended waits of the timeline
 	Definitions int
 	Next        *RunCursor // After of the next request; nil: all old runs were visited
 	More        bool       // a request with Triggered deletes more if it is repeated
