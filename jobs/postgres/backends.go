@@ -51,6 +51,11 @@ func (s *Store) heldSession(session uuid.UUID) heldRow {
 // not be unique. The waiter reports its backend and waits in one transaction, because a pooler may
 // give each transaction another backend.
 func (s *Store) endHolders(ctx context.Context, row heldRow) (int, error) {
+	own, err := s.connector.connect(ctx)
+	if err != nil {
+		return 0, wrap("end row holder", err)
+	}
+	defer hangUp(own)
 	waiter, release, err := s.pool.lease(ctx)
 	if err != nil {
 		return 0, wrap("end row holder", err)
@@ -68,16 +73,18 @@ func (s *Store) endHolders(ctx context.Context, row heldRow) (int, error) {
 	}
 	waited := make(chan error, 1)
 	go func() { waited <- s.waitForRow(ctx, tx, row) }()
-	return s.endBlockers(ctx, pid, row.open, waited)
+	return endBlockers(ctx, own, pid, row.open, waited)
 }
 
 // endBlockers ends the backends that block the backend pid with transactions of at least the given
-// age, until the waiter reports that it has waited. It returns how many it has ended.
-func (s *Store) endBlockers(ctx context.Context, pid int, open time.Duration,
+// age, until the waiter reports that it has waited. It returns how many it has ended. The
+// connection must be the caller's own: the waiter waits for a second at most, and a pool may be
+// busy for longer.
+func endBlockers(ctx context.Context, own *pgx.Conn, pid int, open time.Duration,
 	waited <-chan error) (int, error) {
 	ended := map[int32]bool{}
 	for {
-		pids, err := s.terminate(ctx, pid, open)
+		pids, err := terminate(ctx, own, pid, open)
 		if err != nil {
 			return len(ended), errors.Join(wrap("end row holder", err), <-waited)
 		}
@@ -92,8 +99,8 @@ func (s *Store) endBlockers(ctx context.Context, pid int, open time.Duration,
 	}
 }
 
-func (s *Store) terminate(ctx context.Context, pid int, open time.Duration) ([]int32, error) {
-	rows, err := s.views.Query(ctx, endLockers, pid, open)
+func terminate(ctx context.Context, own *pgx.Conn, pid int, open time.Duration) ([]int32, error) {
+	rows, err := own.Query(ctx, endLockers, pid, open)
 	if err != nil {
 		return nil, err
 	}

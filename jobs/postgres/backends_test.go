@@ -64,6 +64,35 @@ func TestSessionPinnedByAStartReceivedInPartIsSwept(t *testing.T) {
 	}
 }
 
+// Slow queries of the admin page do not keep a sweep from ending a transaction.
+func TestSweepEndsTransactionsBesideSlowViews(t *testing.T) {
+	s := newHarness(t)
+	session := s.session(s.a, "a")
+	run := s.granted(s.a, session, request(t, "job", "orders"))
+	tx, err := s.a.work.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background()) //nolint:errcheck // its backend was ended
+	if _, err := tx.Exec(t.Context(), "SELECT FROM holdfast.claims WHERE token = $1 FOR SHARE",
+		run.Token); err != nil {
+		t.Fatal(err)
+	}
+	for range viewConnections {
+		_, release, err := s.b.views.lease(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer release()
+	}
+	s.expire(session)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if swept, err := s.b.Sweep(ctx); err != nil || swept.Ended != 1 {
+		t.Errorf("got %+v, %v, want one ended transaction", swept, err)
+	}
+}
+
 // The same for a program that has locks.
 func TestSessionPinnedByAGrantReceivedInPartIsSwept(t *testing.T) {
 	s := newHarness(t)

@@ -37,8 +37,8 @@ func (s *Store) borrow(ctx context.Context, o Options) error {
 	config.MinConns, config.MinIdleConns = 0, 0
 	// These would see statements that are not the program's.
 	config.PrepareConn, config.AfterRelease = nil, nil
-	s.listener = connector{config}
-	s.heartbeats = newHeartbeatConns(s.listener, s.schema)
+	s.connector = connector{config}
+	s.heartbeats = newHeartbeatConns(s.connector, s.schema)
 	if s.views, err = s.newPool(ctx, viewsOf(config)); err != nil {
 		return err
 	}

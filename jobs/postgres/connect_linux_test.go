@@ -40,8 +40,8 @@ func TestClientsEndOfConnectionsIsBounded(t *testing.T) {
 	s.a.heartbeats.give(session, heartbeat)
 
 	dialed := make(chan net.Conn, 1)
-	dial := s.a.listener.config.ConnConfig.DialFunc
-	s.a.listener.config.ConnConfig.DialFunc = func(ctx context.Context,
+	dial := s.a.connector.config.ConnConfig.DialFunc
+	s.a.connector.config.ConnConfig.DialFunc = func(ctx context.Context,
 		network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if err == nil {

@@ -71,7 +71,7 @@ func (s *Store) ExpireDisconnected(ctx context.Context, session uuid.UUID) (
 	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
 	defer cancel()
 	var expired []string
-	err := own.use(ctx, s.listener, func(conn *pgx.Conn) (err error) {
+	err := own.use(ctx, s.connector, func(conn *pgx.Conn) (err error) {
 		if own.since.IsZero() {
 			return nil // the connection is new
 		}

@@ -110,6 +110,9 @@
 //   - A sweep ends a transaction that holds the claim of a dead session.
 //   - A finish ends a transaction that an abandoned handler has left open.
 //
+// For that, a replica opens a connection besides its pools, because another connection of it waits
+// for the row meanwhile, and for a second at most.
+//
 // # Disconnected sessions
 //
 // The backend of a heartbeat connection ends as soon as the operating system closes the connections

@@ -187,6 +187,11 @@ func (s *Store) takeClaim(ctx context.Context, tx pgx.Tx,
 		}
 		return 0, err
 	}
+	own, err := s.connector.connect(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer hangUp(own)
 	var pid int
 	b := &pgx.Batch{}
 	b.Queue("SELECT set_config('lock_timeout', $1, true)", endBackendsTimeout.String())
@@ -205,7 +210,7 @@ func (s *Store) takeClaim(ctx context.Context, tx pgx.Tx,
 	case <-time.After(finishGrace):
 	}
 	// a younger transaction may be the finish of the run whose transaction was ended
-	ended, err = s.endBlockers(ctx, pid, finishGrace, waited)
+	ended, err = endBlockers(ctx, own, pid, finishGrace, waited)
 	if codeOf(err) == lockNotAvailable {
 		return ended, fmt.Errorf("token %d, of which %d transactions were ended: %w", r.Token,
 			ended, storage.ErrInTransaction)

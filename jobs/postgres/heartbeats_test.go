@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -83,6 +85,34 @@ func TestHeartbeatLeavesAServerThatIsReadOnly(t *testing.T) {
 	s.a.heartbeats.give(session, own)
 	if _, err := s.a.Heartbeat(t.Context(), session, storage.ReplicaStatus{}); err != nil {
 		t.Errorf("heartbeat after a failover: %v", err)
+	}
+}
+
+// A former primary that still answers must not keep any connection: jobs could not commit there,
+// and the admin page would show old data.
+func TestPoolsLeaveAServerThatIsReadOnly(t *testing.T) {
+	s := newHarness(t)
+	database := pgx.Identifier{query[string](s, "SELECT current_database()")}.Sanitize()
+	pools := map[string]*dbPool{"store": s.a.pool, "jobs": s.a.work, "views": s.a.views}
+	s.exec("ALTER DATABASE " + database + " SET default_transaction_read_only = on")
+	for name, pool := range pools {
+		pool.Reset()
+		_, release, err := pool.lease(t.Context())
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		release()
+	}
+	s.exec("ALTER DATABASE " + database + " RESET default_transaction_read_only")
+	if _, err := s.a.Sweep(t.Context()); codeOf(err) != readOnly {
+		t.Fatalf("sweep: got %v, want a refusal of a write", err)
+	}
+	for name, pool := range pools {
+		var setting string
+		if err := pool.QueryRow(t.Context(), "SELECT current_setting('transaction_read_only')").
+			Scan(&setting); err != nil || setting != "off" {
+			t.Errorf("%s: got read_only = %s, %v, want a new connection", name, setting, err)
+		}
 	}
 }
 

@@ -261,6 +261,39 @@ func TestSweepEndsATransactionOfTheRoleOfJobs(t *testing.T) {
 	}
 }
 
+// A transaction of a role that the replica may not end does not keep a sweep from the others.
+func TestSweepPassesATransactionThatItMayNotEnd(t *testing.T) {
+	s := newHarness(t)
+	makeRoles(s)
+	dead, sweeper := openLimited(s), openLimited(s)
+	session := s.session(dead, "dead")
+	s.finished(dead, s.granted(dead, session, request(t, "ended", "returns")))
+	foreign := s.granted(dead, session, request(t, "foreign", "orders"))
+	own := s.granted(dead, session, request(t, "own", "sales"))
+	s.holdRows("SELECT FROM holdfast.claims WHERE token = $1 FOR SHARE", foreign.Token)
+	tx, err := dead.work.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background()) //nolint:errcheck // its backend was ended
+	if _, err := tx.Exec(t.Context(), "SELECT FROM holdfast.claims WHERE token = $1 FOR SHARE",
+		own.Token); err != nil {
+		t.Fatal(err)
+	}
+	s.expire(session)
+	swept, err := sweeper.Sweep(t.Context())
+	if swept.Ended != 1 || codeOf(err) != "42501" {
+		t.Errorf("first sweep: got %+v, %v, want one ended transaction and a lack of rights", swept,
+			err)
+	}
+	if n := query[int](s, "SELECT count(*) FROM holdfast.tally_changes"); n != 0 {
+		t.Errorf("the sweep left %d changes of tallies", n)
+	}
+	if swept, _ = sweeper.Sweep(t.Context()); len(swept.Lost) != 1 || swept.Lost[0].ID != own.ID {
+		t.Errorf("second sweep: got %+v, want the run of the ended transaction", swept)
+	}
+}
+
 // A URL for jobs that leads to another database is refused at the start.
 func TestRoleOfJobsInAnotherDatabase(t *testing.T) {
 	s := newSingleHarness(t)

@@ -18,6 +18,8 @@ const (
 	// listenSilence is how long the connection may be silent before a query checks it.
 	listenSilence = 30 * time.Second
 
+	isReadOnly = `SELECT current_setting('transaction_read_only') = 'on'`
+
 	probing = "probe "
 )
 
@@ -36,7 +38,7 @@ func (s *Store) Listen(ctx context.Context, notify func()) error {
 }
 
 func (s *Store) listen(ctx context.Context, notify func()) error {
-	conn, err := s.listener.connect(ctx)
+	conn, err := s.connector.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -50,7 +52,7 @@ func (s *Store) listen(ctx context.Context, notify func()) error {
 	}
 	notify()
 	for {
-		switch notification, err := within(ctx, listenSilence, conn.WaitForNotification); {
+		switch notification, err := within(ctx, s.listenSilence, conn.WaitForNotification); {
 		case err == nil && !strings.HasPrefix(notification.Payload, probing):
 			notify()
 		case err == nil:
@@ -58,12 +60,25 @@ func (s *Store) listen(ctx context.Context, notify func()) error {
 			return err
 		default: // silent, or gone without a word
 			if _, err := within(ctx, answerTimeout, func(ctx context.Context) (any, error) {
-				return nil, conn.Ping(ctx)
+				return nil, requireWritable(ctx, conn)
 			}); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// errNotPrimary reports that no notification will arrive: others notify the new primary.
+var errNotPrimary = errors.New("the server is read-only")
+
+// requireWritable returns errNotPrimary if the server is no longer the primary.
+func requireWritable(ctx context.Context, conn *pgx.Conn) error {
+	var readOnly bool
+	err := conn.QueryRow(ctx, isReadOnly).Scan(&readOnly)
+	if err == nil && readOnly {
+		return errNotPrimary
+	}
+	return err
 }
 
 // within calls wait with a timeout.

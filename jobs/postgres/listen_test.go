@@ -13,7 +13,7 @@ import (
 // command succeeds, and no notification arrives.
 func TestListenReportsMissingNotifications(t *testing.T) {
 	s := newHarness(t)
-	s.a.listener = openAs(t, database(t), "elsewhere").listener
+	s.a.connector = openAs(t, database(t), "elsewhere").connector
 	s.a.listenTimeout = 50 * time.Millisecond
 	err := s.a.Listen(t.Context(), func() { t.Error("notifications: got one, want none") })
 	if !errors.Is(err, errNotNotified) || !errors.Is(err, storage.ErrUnavailable) {
@@ -40,6 +40,20 @@ func TestListeningEndsWithItsConnection(t *testing.T) {
 		t.Fatalf("%d connections listen", n)
 	}
 	if err := <-ended; !errors.Is(err, storage.ErrUnavailable) {
+		t.Errorf("listening ended with %v", err)
+	}
+}
+
+// A former primary answers, but others notify the new primary.
+func TestListeningLeavesAServerThatIsReadOnly(t *testing.T) {
+	s := newHarness(t)
+	former := s.a.connector.config.Copy()
+	former.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+	s.a.connector = connector{former}
+	s.a.listenSilence = 10 * time.Millisecond
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := s.a.Listen(ctx, func() {}); !errors.Is(err, errNotPrimary) {
 		t.Errorf("listening ended with %v", err)
 	}
 }

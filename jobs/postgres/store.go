@@ -49,8 +49,9 @@ type Store struct {
 	cluster    uuid.UUID
 	log        zerolog.Logger
 
-	listener      connector     // of the connection that receives notifications
+	connector     connector     // of connections outside the pools
 	listenTimeout time.Duration // how long a notification may take
+	listenSilence time.Duration // see listenSilence
 	lockTimeout   string        // how long a statement of the store waits for a row
 	pinnedAfter   time.Duration // see pinnedAfter
 	// see disconnectedFor
@@ -76,8 +77,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{schema: schema, log: o.Log, listenTimeout: answerTimeout, lockTimeout: "1s",
-		pinnedAfter: pinnedAfter, disconnectedFor: disconnectedFor}
+	s := &Store{schema: schema, log: o.Log, listenTimeout: answerTimeout,
+		listenSilence: listenSilence, lockTimeout: "1s", pinnedAfter: pinnedAfter,
+		disconnectedFor: disconnectedFor}
 	s.triggers = newTriggerBatcher(s)
 	s.sharer = newSharer(s)
 	if o.Pool != nil {
@@ -104,8 +106,8 @@ func (s *Store) connect(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	s.listener = connector{own}
-	s.heartbeats = newHeartbeatConns(s.listener, s.schema)
+	s.connector = connector{own}
+	s.heartbeats = newHeartbeatConns(s.connector, s.schema)
 	batches := own.Copy()
 	batches.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 		return registerLists(conn.TypeMap())
@@ -319,7 +321,10 @@ func (s *Store) send(ctx context.Context, begin string, queue func(b *pgx.Batch)
 	queue(b)
 	err := s.pool.send(ctx, b)
 	if codeOf(err) == readOnly {
-		s.pool.Reset() // they lead to a server that is no longer the primary
+		// they lead to a server that is no longer the primary
+		for _, pool := range []*dbPool{s.pool, s.work, s.views} {
+			pool.Reset()
+		}
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -141,23 +142,21 @@ const pinnedAfter = 5 * time.Second
 // Sweep implements storage.Upkeep.
 func (s *Store) Sweep(ctx context.Context) (storage.Swept, error) {
 	swept, left, err := s.loseExpired(ctx)
+	if err != nil {
+		return swept, err
+	}
+	var failed []error
 	for _, session := range left.unsettled {
-		if err != nil {
-			break
-		}
-		err = s.settle(ctx, session)
+		failed = append(failed, s.settle(ctx, session))
 	}
-	if err == nil {
-		swept.Ended, err = s.endHeld(ctx, left)
-	}
-	if err == nil {
-		err = s.foldTallies(ctx, uuid.New())
-	}
-	return swept, err
+	failed = append(failed, s.foldTallies(ctx, uuid.New()))
+	swept.Ended, err = s.endHeld(ctx, left)
+	return swept, errors.Join(append(failed, err)...)
 }
 
 // endHeld ends the backends that hold the rows that the sweep skipped, and returns how many it has
-// ended. The next sweep takes these rows.
+// ended. The next sweep takes these rows. A backend of another role, which cannot be ended, does
+// not keep it from the other rows.
 func (s *Store) endHeld(ctx context.Context, left leftover) (ended int, err error) {
 	var rows []heldRow
 	for _, token := range left.stuck {
@@ -166,14 +165,13 @@ func (s *Store) endHeld(ctx context.Context, left leftover) (ended int, err erro
 	for _, session := range left.pinned {
 		rows = append(rows, s.heldSession(session))
 	}
+	var failed []error
 	for _, row := range rows {
-		var n int
-		n, err = s.endHolders(ctx, row)
-		if ended += n; err != nil {
-			break
-		}
+		n, err := s.endHolders(ctx, row)
+		ended += n
+		failed = append(failed, err)
 	}
-	return ended, err
+	return ended, errors.Join(failed...)
 }
 
 // leftover lists the rows that a sweep has skipped.
