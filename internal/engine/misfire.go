@@ -177,12 +177,15 @@ func unstartedFirings(e *entry,
 		!scheduledAt.After(until); scheduledAt = e.Schedule.Next(scheduledAt) {
 		scheduledAt = scheduledAt.UTC()
 		if looked++; looked > maxMisfireTimes {
-			// After a long outage of a job with a short interval, only the last day is visited one
-			// by one.
-			if jump := until.Add(-24 * time.Hour); scheduledAt.Before(jump) {
-				dropped.number, dropped.jumped, looked, scheduledAt =
-					dropped.number+len(scheduledTimes), true, 0, jump
-				scheduledTimes = scheduledTimes[:0]
+			// After a long outage of a job with a short interval, only the day before the last
+			// scheduled time is visited one by one.
+			last := e.Schedule.Prev(until.Add(time.Nanosecond))
+			if jump := last.Add(-24 * time.Hour); scheduledAt.Before(jump) {
+				// All scheduled times of that day may have been started.
+				extra := max(0, len(scheduledTimes)-e.misfireRecords())
+				dropped.number, dropped.jumped = dropped.number+extra, true
+				scheduledTimes = slices.Delete(scheduledTimes, 0, extra)
+				looked, scheduledAt = 0, jump
 				continue
 			}
 		}

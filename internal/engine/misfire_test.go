@@ -66,6 +66,58 @@ func TestLongOutageIsRecordedWithinBounds(t *testing.T) {
 	}
 }
 
+// The last day before a check may have no scheduled times at all, or few.
+func TestMisfiresBeforeADayWithoutScheduledTimes(t *testing.T) {
+	wednesday := time.Date(2026, 1, 7, 0, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		outage time.Duration
+		last   time.Time
+	}{
+		"until a Sunday": {4*24*time.Hour + 12*time.Hour,
+			time.Date(2026, 1, 9, 23, 59, 59, 0, time.UTC)},
+		"until a Monday": {5*24*time.Hour + 2*time.Second,
+			time.Date(2026, 1, 12, 0, 0, 2, 0, time.UTC)},
+	} {
+		weekdays, err := schedule.Parse(schedule.Cron("* * * * * MON-FRI"), time.UTC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := entryEvery(t, time.Second, jobs.MisfireRunOnce)
+		e.Schedule = weekdays
+		until := wednesday.Add(c.outage)
+		got := misfires(e, storage.Cursor{CheckedUntil: wednesday, Until: until},
+			until.Add(30*time.Second))
+		if len(got) != maxMisfireRecords {
+			t.Errorf("%s: got %d records, want %d", name, len(got), maxMisfireRecords)
+			continue
+		}
+		last := got[len(got)-1]
+		if !last.Firing.ScheduledAt.Equal(c.last) || last.State != jobs.Waiting ||
+			!strings.Contains(got[0].Detail, "at least") || got[0].State != jobs.Missed {
+			t.Errorf("%s: got %+v first and %+v last, want a late run for %s", name, got[0], last,
+				c.last)
+		}
+	}
+}
+
+// All scheduled times of the last day may have been started.
+func TestMisfiresBeforeADayWithoutMisfires(t *testing.T) {
+	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	until := from.Add(3 * 24 * time.Hour)
+	var started []time.Time
+	for at := from.Add(2 * 24 * time.Hour); !at.After(until); at = at.Add(time.Second) {
+		started = append(started, at)
+	}
+	got := misfires(entryEvery(t, time.Second, jobs.MisfireRunOnce),
+		storage.Cursor{CheckedUntil: from, Until: until, Started: started},
+		until.Add(30*time.Second))
+	if len(got) != maxMisfireRecords || got[len(got)-1].State != jobs.Waiting ||
+		!got[len(got)-1].Firing.ScheduledAt.Before(started[0]) {
+		t.Errorf("got %d records %+v, want %d before %s", len(got), got, maxMisfireRecords,
+			started[0])
+	}
+}
+
 func TestStartedScheduledTimesAreNotMisfires(t *testing.T) {
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	started := []time.Time{from.Add(time.Minute), from.Add(3 * time.Minute)}
