@@ -139,13 +139,18 @@ func (e *events) lost(lost storage.LostRun) {
 	})
 }
 
-// missed publishes that a scheduled time of the job was recorded as missed.
+// missed publishes that a scheduled time of the job was recorded as missed, or as skipped because
+// its deadline has passed.
 func (e *events) missed(of *entry, m storage.Misfired) {
-	if m.State != jobs.Missed || !e.bus.hasListeners() {
+	if m.State == jobs.Waiting || !e.bus.hasListeners() {
 		return
 	}
+	kind := jobs.EventMissed
+	if m.State == jobs.Skipped {
+		kind = jobs.EventSkipped
+	}
 	e.bus.publish(&jobs.Event{
-		Kind: jobs.EventMissed, At: e.clock.now(), Job: m.Firing.Job,
+		Kind: kind, At: e.clock.now(), Job: m.Firing.Job,
 		ScheduledAt: m.Firing.ScheduledAt,
 		Run:         m.Run, Replica: e.replica,
 		State: m.State, Reason: m.Reason, Detail: m.Detail, Locks: of.requests,

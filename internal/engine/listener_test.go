@@ -140,9 +140,11 @@ func (s *noEnds) Finish(ctx context.Context, requests []storage.FinishRequest) (
 func TestListenersGetLostRunsAndMisfires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		late := job(t, "late", time.Minute)
+		late, due := job(t, "late", time.Minute), job(t, "due", time.Minute)
 		late.Misfire = jobs.MisfireSkip
-		dying := c.options("dying", takes(time.Hour), once(t, "lost", 10*time.Second), late)
+		due.Deadline = 30 * time.Second
+		table := []jobs.Job{once(t, "lost", 10*time.Second), late, due}
+		dying := c.options("dying", takes(time.Hour), table...)
 		faulty := &faultyStore{Store: c.store}
 		dying.Store, dying.ShutdownGrace = &noEnds{faulty}, time.Second
 		stopDying := c.start(dying)
@@ -151,7 +153,7 @@ func TestListenersGetLostRunsAndMisfires(t *testing.T) {
 		faulty.dead.Store(true)
 		time.Sleep(5 * time.Minute)
 		var h hearing
-		o := c.options("b", takes(time.Second), once(t, "lost", 10*time.Second), late)
+		o := c.options("b", takes(time.Second), table...)
 		o.Listeners = []jobs.Listener{h.listen}
 		stop := c.start(o)
 		time.Sleep(time.Minute)
@@ -165,6 +167,10 @@ func TestListenersGetLostRunsAndMisfires(t *testing.T) {
 		if missed := h.find(t, "late", jobs.EventMissed); missed.State != jobs.Missed ||
 			missed.Reason != reasons.Misfire {
 			t.Errorf("missed: %+v", missed)
+		}
+		if skipped := h.find(t, "due", jobs.EventSkipped); skipped.State != jobs.Skipped ||
+			skipped.Reason != reasons.Deadline {
+			t.Errorf("skipped: %+v", skipped)
 		}
 	})
 }
