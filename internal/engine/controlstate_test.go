@@ -344,6 +344,46 @@ func TestAddedJobWithUnknownHandlerIsLoggedOnceAndLeftToOthers(t *testing.T) {
 	})
 }
 
+// withdrawals notes the jobs whose definitions a replica withdraws.
+type withdrawals struct {
+	storage.Store
+	mu   sync.Mutex
+	jobs []string
+}
+
+func (w *withdrawals) Withdraw(ctx context.Context, session uuid.UUID, table string,
+	names []string) error {
+	err := w.Store.Withdraw(ctx, session, table, names)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.jobs = append(w.jobs, names...)
+	return err
+}
+
+// A replica that cannot fire an added job any more must not count as one that has the job:
+// otherwise nobody decides on its firings when the other replicas have stopped.
+func TestAddedJobThatCannotBeFiredAnyMoreIsWithdrawn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ops, start := newCluster(t), &operators{}, time.Now()
+		store := &withdrawals{Store: obeying{c.store, ops}}
+		o := c.options("a", takes(0))
+		o.Store, o.Build = store, built(t)
+		stop := c.start(o)
+		time.Sleep(5 * time.Second)
+		for version, handler := range []string{"work", "unknown"} {
+			ops.setState(func(o *storage.ControlState) {
+				o.Specs = []storage.Spec{spec("added", "10s", handler, int64(version+1))}
+			})
+			time.Sleep(20 * time.Second)
+		}
+		stop()
+		c.expectScheduledTimes(start, "added", 10, 20)
+		if !slices.Equal(store.jobs, []string{"added"}) {
+			t.Errorf("got %q, want the added job", store.jobs)
+		}
+	})
+}
+
 func TestConfiguredJobReplacesAnAddedJobOfItsName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops, start := newCluster(t), &operators{}, time.Now()

@@ -119,6 +119,17 @@ func (t *cronTable) remove(name string) {
 	t.discard(name)
 }
 
+// leave removes a job that this replica cannot fire any more. The definition is withdrawn, because
+// this replica would otherwise count as one that has the job.
+func (t *cronTable) leave(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if before := t.entries[name]; before != nil {
+		t.withdraw(before)
+	}
+	t.discard(name)
+}
+
 // discard removes the entry of a job, if there is one. The caller has the table's lock.
 func (t *cronTable) discard(name string) {
 	if before := t.entries[name]; before != nil {
