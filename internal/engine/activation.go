@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -106,7 +107,7 @@ func (f *activation) enroll(ctx context.Context, session uuid.UUID) error {
 // tryEnroll calls enroll and logs its error. While something is unregistered, the control state
 // calls it again.
 func (f *activation) tryEnroll(ctx context.Context, session uuid.UUID) {
-	if err := f.enroll(ctx, session); err != nil && ctx.Err() == nil {
+	if err := f.enroll(ctx, session); err != nil && !errors.Is(ctx.Err(), context.Canceled) {
 		f.log.Warn().Err(err).Msg("register changed jobs failed, retrying")
 	}
 }
@@ -163,7 +164,7 @@ func (f *activation) logChanges(changed []*entry) {
 // tryRefresh calls refresh and logs its error. Until it succeeds, the store refuses starts of jobs
 // that this replica must not fire.
 func (f *activation) tryRefresh(ctx context.Context, definitions int64) {
-	if err := f.refresh(ctx, definitions); err != nil && ctx.Err() == nil {
+	if err := f.refresh(ctx, definitions); err != nil && !errors.Is(ctx.Err(), context.Canceled) {
 		f.log.Warn().Err(err).
 			Msg("read active definitions failed, retrying with the next heartbeat")
 	}

@@ -110,7 +110,8 @@ type Options[T any] struct {
 
 	// HeartbeatNow holds a value when the next heartbeat must not wait.
 	HeartbeatNow <-chan struct{}
-	// Wake holds a value when OnWake is to be called between two heartbeats.
+	// Wake holds a value when OnWake is to be called between two heartbeats. The context of OnWake
+	// ends when the next heartbeat is due.
 	Wake   <-chan struct{}
 	OnWake func(ctx context.Context, s *Session[T])
 
@@ -313,14 +314,19 @@ func (k *Keeper[T]) prepare(ctx context.Context, s *Session[T]) error {
 // renewUntilLost sends heartbeats until the session is lost or ctx ends.
 func (k *Keeper[T]) renewUntilLost(ctx context.Context, s *Session[T]) {
 	next := time.Now().Add(k.options.Interval)
-	for failing := false; ; {
+	for failing, woken := false, false; ; {
+		if woken && time.Now().Before(next) {
+			k.onWake(ctx, s, next)
+			woken = false
+		}
 		timer := sleep.Timer(time.Until(next))
 		select {
 		case <-timer.C:
 		case <-k.options.HeartbeatNow:
 		case <-k.options.Wake:
-			k.options.OnWake(ctx, s)
-			continue // without a change to the time of the next heartbeat
+			if woken = true; time.Now().Before(next) {
+				continue // without a change to the time of the next heartbeat
+			}
 		case <-s.ctx.Done():
 			k.lost.Add(1)
 			k.options.Log.Error().Err(context.Cause(s.ctx)).Msg("session lost")
@@ -328,7 +334,7 @@ func (k *Keeper[T]) renewUntilLost(ctx context.Context, s *Session[T]) {
 		case <-ctx.Done():
 			return
 		}
-		delay := k.options.Interval
+		delay, sent := k.options.Interval, time.Now()
 		apply, err := k.renew(ctx, s)
 		switch {
 		case err == nil:
@@ -345,8 +351,15 @@ func (k *Keeper[T]) renewUntilLost(ctx context.Context, s *Session[T]) {
 			}
 			delay, failing = min(k.options.Interval, maxRetry), true
 		}
-		next = time.Now().Add(delay)
+		next = sent.Add(delay)
 	}
+}
+
+// onWake calls OnWake with the time that is left until the next heartbeat.
+func (k *Keeper[T]) onWake(ctx context.Context, s *Session[T], next time.Time) {
+	bounded, cancel := context.WithDeadline(ctx, next)
+	defer cancel()
+	k.options.OnWake(bounded, s)
 }
 
 // renew sends one heartbeat and extends the trust in the session. It returns

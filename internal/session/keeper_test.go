@@ -406,6 +406,31 @@ func TestWakeDoesNotDelayHeartbeats(t *testing.T) {
 	})
 }
 
+// TestSlowWakeDoesNotDelayHeartbeats has an OnWake that lasts until its context ends, and that is
+// requested again at once.
+func TestSlowWakeDoesNotDelayHeartbeats(t *testing.T) {
+	s := &fakeStore{}
+	woken := 0
+	change := func(o *session.Options[string]) {
+		wake := make(chan struct{}, 1)
+		wake <- struct{}{}
+		o.Wake, o.OnWake = wake, func(ctx context.Context, _ *testSession) {
+			woken++
+			wake <- struct{}{}
+			<-ctx.Done()
+		}
+	}
+	keepWith(t, s, change, func(t *testing.T, k *session.Keeper[string]) {
+		l := wait(t, k)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if l.Context().Err() != nil || woken < 12 || s.calls().heartbeats != 13 {
+			t.Errorf("OnWake called %d times, %d heartbeats, %v", woken, s.calls().heartbeats,
+				context.Cause(l.Context()))
+		}
+	})
+}
+
 // The keeper ends the session in the store, so that registrations for it do not remain. The same
 // holds if the first reply cannot be applied.
 func TestFailedPreparationEndsTheSession(t *testing.T) {
