@@ -46,6 +46,8 @@ type performer struct {
 // early gets its worker here. If it gets none soon, perform gives back the claim and the locks
 // without calling the handler, so that the locks do not wait for a worker.
 //
+// A replica that stops does the same if the handler would be called with a context that has ended.
+//
 // began is when the first attempt of this replica began.
 func (p performer) perform(f *firing, c *claim,
 	began time.Time) (delay time.Duration, again bool) {
@@ -63,10 +65,13 @@ func (p performer) perform(f *firing, c *claim,
 	if f.unlocked {
 		defer p.locks.takeLate(ctx, f)()
 	}
-	noWorker := p.awaitWorker(ctx, f)
-	if noWorker != nil && mayRunElsewhere(ctx) {
+	uncalled := p.awaitWorker(ctx, f)
+	if uncalled != nil && mayRunElsewhere(ctx) || f.attempt <= 1 && isStopped(ctx) {
 		p.giveBack(f, c)
 		return 0, false
+	}
+	if uncalled == nil {
+		uncalled = context.Cause(ctx)
 	}
 	f.debug().Int64("token", int64(c.token)).Int("attempt", f.attempt).
 		Dur("late", p.clock.now().Sub(f.ScheduledAt)).Msg("run started")
@@ -75,7 +80,7 @@ func (p performer) perform(f *firing, c *claim,
 	start := time.Now()
 	var ended outcome
 	var leftBehind bool
-	if noWorker == nil {
+	if uncalled == nil {
 		ended, leftBehind = callTraced(ctx, f, c, handler, run)
 	} else {
 		ended = judge(ctx, context.Cause(ctx))
@@ -200,9 +205,11 @@ func (p performer) awaitWorker(ctx context.Context, f *firing) error {
 // mayRunElsewhere reports whether a run that got no worker may run on another replica: the context
 // of its attempt has not ended, or has ended only because this replica stops.
 func mayRunElsewhere(ctx context.Context) bool {
-	cause := context.Cause(ctx)
-	return cause == nil || errors.Is(cause, jobs.ErrShutdown)
+	return context.Cause(ctx) == nil || isStopped(ctx)
 }
+
+// isStopped reports whether the context of an attempt has ended because this replica stops.
+func isStopped(ctx context.Context) bool { return errors.Is(context.Cause(ctx), jobs.ErrShutdown) }
 
 // callTraced calls the handler and gives the worker back. The next firing starts while this end is
 // recorded. Limits on runs count this one until then.
@@ -226,7 +233,11 @@ func call(ctx context.Context, handler jobs.HandlerFunc, run *jobs.Run,
 		defer cancel()
 	}
 	returned := make(chan error, 1)
-	go func() { returned <- protect(ctx, handler, run) }()
+	go func() {
+		err := errExited
+		defer func() { returned <- err }()
+		err = protect(ctx, handler, run)
+	}()
 	select {
 	case err := <-returned:
 		return outcomeOf(ctx, run, err), false
@@ -240,15 +251,32 @@ func call(ctx context.Context, handler jobs.HandlerFunc, run *jobs.Run,
 	}
 }
 
-// protect calls the handler and returns its panic as an error.
-func protect(ctx context.Context, handle jobs.HandlerFunc, run *jobs.Run) (err error) {
+// errExited is the error of a handler that has not returned, as after FailNow of a test.
+var errExited = errors.New("the handler ended its goroutine (runtime.Goexit)")
+
+// protect calls the handler and returns its panic as an error. It does the same if a method of the
+// handler's error panics, such as that of a nil pointer.
+func protect(ctx context.Context, handle jobs.HandlerFunc, run *jobs.Run) error {
+	err := catch(run, func() error { return handle(ctx, run) })
+	if err == nil {
+		return nil
+	}
+	return catch(run, func() error {
+		_ = err.Error()
+		judge(ctx, err)
+		return err
+	})
+}
+
+// catch calls fn and returns its panic as an error.
+func catch(run *jobs.Run, fn func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			err = &jobs.PanicError{Value: value, Stack: debug.Stack()}
 			run.Log().Error().Msgf("%s\n%s", err, debug.Stack())
 		}
 	}()
-	return handle(ctx, run)
+	return fn()
 }
 
 // mayRetry reports whether the job's policy allows another attempt of the run after this end, and

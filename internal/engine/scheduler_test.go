@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -298,6 +299,11 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
+// textError is an error whose nil pointer is none.
+type textError struct{ text string }
+
+func (e *textError) Error() string { return e.text }
+
 func TestEndsOfAttempts(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
@@ -314,6 +320,12 @@ func TestEndsOfAttempts(t *testing.T) {
 		"timeout":                    {func(ctx context.Context, _ *jobs.Run, _ struct{}) error { <-ctx.Done(); return context.Cause(ctx) }, time.Second, "timed_out timeout", "timeout: the attempt had not ended after 1s"},
 		"succeeds after the timeout": {func(ctx context.Context, _ *jobs.Run, _ struct{}) error { <-ctx.Done(); return nil }, time.Second, "succeeded", ""},
 		"ignores its context":        {func(context.Context, *jobs.Run, struct{}) error { time.Sleep(30 * time.Second); return nil }, time.Second, "timed_out timeout", "handler ignored the end of its context and was abandoned"},
+		"a nil pointer as the error": {func(context.Context, *jobs.Run, struct{}) error {
+			var none *textError
+			return none
+		}, 0, "failed panic", "handler panicked: runtime error: " +
+			"invalid memory address or nil pointer dereference"},
+		"ends its goroutine": {func(context.Context, *jobs.Run, struct{}) error { runtime.Goexit(); return nil }, 0, "failed", "the handler ended its goroutine (runtime.Goexit)"},
 		"superseded inside": {func(context.Context, *jobs.Run, struct{}) error {
 			return fmt.Errorf("write: %w", storage.ErrSuperseded)
 		}, 0, "lost claim_lost", "write: superseded: its claim is gone"},
