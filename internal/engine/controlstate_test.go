@@ -19,9 +19,11 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/internal/engine"
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/retry"
 )
 
 // openLog is a log that tests may read while replicas write to it.
@@ -570,6 +572,39 @@ func TestDrainedReplicaReleasesItsQueue(t *testing.T) {
 		time.Sleep(15 * time.Second)
 		if got := c.outcomes("second"); !slices.Equal(got, []string{"succeeded"}) {
 			t.Errorf("afterwards: %v", got)
+		}
+		stop()
+	})
+}
+
+// No other replica may adopt a run between two attempts from a drained replica, so this replica
+// makes the next attempt, also of a run that it has adopted and that waits for a worker.
+func TestDrainedReplicaMakesFurtherAttemptsOfAdoptedRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ops := newCluster(t), &operators{}
+		work := jobs.Handle("work", func(ctx context.Context, run *jobs.Run, _ struct{}) error {
+			if run.Job == "long" {
+				return sleep.For(ctx, time.Minute)
+			}
+			if run.Attempt == 1 {
+				return errors.New("no")
+			}
+			return nil
+		})
+		flaky := once(t, "flaky", 10*time.Second)
+		flaky.Retry = retry.Policy{Attempts: 3, Delay: 20 * time.Second}
+		stopFirst := c.start(c.options("first", []jobs.Registration{work}, flaky))
+		time.Sleep(15 * time.Second)
+		o := c.options("second", []jobs.Registration{work}, flaky, once(t, "long", time.Second))
+		o.Store, o.Workers = obeying{c.store, ops}, 1
+		stop := c.start(o)
+		time.Sleep(5 * time.Second)
+		stopFirst()
+		time.Sleep(20 * time.Second) // the run is queued behind the long one
+		ops.setState(func(o *storage.ControlState) { o.Draining = true })
+		time.Sleep(time.Minute)
+		if got := c.outcomes("flaky"); !slices.Equal(got, []string{"succeeded"}) {
+			t.Errorf("got %v, want the second attempt", got)
 		}
 		stop()
 	})

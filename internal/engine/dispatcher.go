@@ -261,8 +261,7 @@ func (d *dispatcher) revise() {
 func (d *dispatcher) clearQueue() {
 	for _, p := range d.ready.takeAll() {
 		if !d.leaves(p) {
-			// leaves handled nothing, because the replica is not drained any more
-			d.held = append(d.held, p)
+			d.ready.push(p)
 		}
 	}
 }
@@ -365,7 +364,8 @@ func (d *dispatcher) take(ctx context.Context, session *liveSession, w worker,
 func (d *dispatcher) leaves(p pending) bool {
 	switch {
 	case p.adopted != uuid.Nil:
-		if d.controlState.draining() {
+		// no other replica may adopt a run between two attempts from a drained one
+		if d.controlState.draining() && p.attempt <= 1 {
 			p.done()
 			return true
 		}
