@@ -97,7 +97,8 @@ func (s *Scheduler) newDispatcher() *dispatcher {
 func (s *Scheduler) newExecutor() *executor {
 	o := s.options
 	notes := &notes{replica: o.Replica, clock: s.clock,
-		calls: newBatcher(bySession(o.Store.Note), s.paces.notes), events: s.events}
+		calls: newBatcher(bySession(o.Store.Note), s.paces.notes), events: s.events,
+		stopping: s.stopping, ttl: o.SessionTTL}
 	handover := newHandover()
 	s.heldLocks = newHeldLocks(o.Locker, handover, s.intervals, s.log)
 	starts := newBatcher(bySession(o.Store.Start), s.paces.starts)

@@ -474,3 +474,85 @@ func TestRetryEndsAtMaxElapsed(t *testing.T) {
 		})
 	}
 }
+
+// The time in which a run waits for its locks is not a part of its retries.
+func TestRetriesCountFromTheFirstAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		attempts := 0
+		work := jobs.Handle("work", func(ctx context.Context, run *jobs.Run, _ struct{}) error {
+			if run.Job == "long" {
+				return sleep.For(ctx, 5*time.Minute)
+			}
+			attempts++
+			return errors.New("no")
+		})
+		long, waits := once(t, "long", 10*time.Second, "orders"),
+			once(t, "waits", 11*time.Second, "orders")
+		waits.Wait = retry.Policy{Delay: time.Second, Elapsed: time.Hour}
+		waits.Retry = retry.Policy{Delay: 10 * time.Second, Elapsed: time.Minute}
+		stop := c.start(c.options("a", []jobs.Registration{work}, long, waits))
+		time.Sleep(10 * time.Minute)
+		stop()
+		if attempts < 6 || attempts > 7 {
+			t.Errorf("%d attempts every 10 s within a minute", attempts)
+		}
+	})
+}
+
+// A start that is granted when the grace period has ended must not call the handler: its context
+// has ended, so the firing would be lost.
+func TestRunGrantedAfterTheGracePeriodIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		called := 0
+		work := jobs.Handle("work", func(context.Context, *jobs.Run, struct{}) error {
+			called++
+			return nil
+		})
+		o := c.options("a", []jobs.Registration{work}, once(t, "job", 10*time.Second))
+		o.Store, o.ShutdownGrace = &faultyStore{Store: c.store, afterStart: 4 * time.Second},
+			time.Second
+		stop := c.start(o)
+		time.Sleep(11 * time.Second) // the start was granted, and its reply is on its way
+		stop()
+		if got := c.outcomes("job"); called != 0 || !slices.Equal(got,
+			[]string{"waiting no_worker"}) {
+			t.Errorf("got %v and %d calls of the handler, want a run for another replica", got,
+				called)
+		}
+	})
+}
+
+// rowsHeld is a store in which a transaction holds the rows of runs while held is set.
+type rowsHeld struct {
+	storage.Store
+	held atomic.Bool
+}
+
+func (s *rowsHeld) Note(ctx context.Context, session uuid.UUID,
+	notes []storage.Note) ([]bool, error) {
+	if s.held.Load() {
+		return nil, fmt.Errorf("note: %w", storage.ErrRowHeld)
+	}
+	return s.Store.Note(ctx, session, notes)
+}
+
+func TestStopEndsWhileARowIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		long, waits := once(t, "long", 10*time.Second, "orders"),
+			once(t, "waits", 11*time.Second, "orders")
+		waits.Wait = retry.Policy{Delay: time.Second, Elapsed: time.Hour}
+		o, store := c.options("a", takes(20*time.Second), long, waits), &rowsHeld{Store: c.store}
+		o.Store = store
+		stop := c.start(o)
+		time.Sleep(15 * time.Second)
+		store.held.Store(true)
+		begin := time.Now()
+		stop()
+		if took := time.Since(begin); took > o.ShutdownGrace+o.SessionTTL {
+			t.Errorf("the replica stopped after %s", took)
+		}
+	})
+}

@@ -94,7 +94,7 @@ func (x *executor) executeOne(stop context.Context, f *firing) {
 		return
 	}
 	x.events.taken(f)
-	began := time.Now()
+	var began time.Time
 	for {
 		c := x.obtain(stop, f)
 		if c == nil {
@@ -104,7 +104,9 @@ func (x *executor) executeOne(stop context.Context, f *firing) {
 			x.attempts.decline(f, c)
 			return
 		}
-		f.begun = true
+		if f.begun = true; began.IsZero() {
+			began = time.Now()
+		}
 		delay, again := x.attempts.perform(f, c, began)
 		if !again {
 			return

@@ -19,6 +19,10 @@ type notes struct {
 	clock   *clusterClock
 	calls   *batcher[sessionCall[storage.Note], bool]
 	events  *events
+	// After ttl from the begin of the stop, write gives up. Otherwise a row that a transaction
+	// holds would keep the replica from stopping.
+	stopping <-chan struct{}
+	ttl      time.Duration
 }
 
 // leave records a firing that a stopping replica has not started as waiting, for another replica to
@@ -95,12 +99,13 @@ func (n *notes) note(f *firing, state jobs.State, b *refusal, detail string) boo
 		Blocker: b.blocker, Requests: f.entry.requests})
 }
 
-// write sends a note until the store has answered or the session has ended. It reports whether the
-// firing still belongs to this replica.
+// write sends a note until the store has answered, the session has ended, or the replica has been
+// stopping for ttl. It reports whether the firing still belongs to this replica.
 func (n *notes) write(f *firing, note storage.Note) bool {
 	note.Run, note.Firing, note.Version = f.run, f.Firing, f.startVersion()
 	note.WaitSince, note.Reserve = f.since, f.entry.ReserveTime()
 	note.New = f.adopted == uuid.Nil && !f.written
+	var stopped time.Time
 	for held := false; ; {
 		stands, err := n.calls.ask(f.session.Context(),
 			sessionCall[storage.Note]{f.session.ID, note}, held)
@@ -120,6 +125,18 @@ func (n *notes) write(f *firing, note storage.Note) bool {
 		if !errors.Is(err, storage.ErrUnavailable) || f.session.Context().Err() != nil {
 			f.warn().Err(err).Str("state", string(note.State)).Msg("record firing failed")
 			return false
+		}
+		select {
+		case <-n.stopping:
+			if stopped.IsZero() {
+				stopped = time.Now()
+			}
+			if time.Since(stopped) > n.ttl {
+				f.warn().Err(err).Str("state", string(note.State)).
+					Msg("record firing failed, giving up at shutdown")
+				return false
+			}
+		default:
 		}
 		sleep.For(f.session.Context(), startBackoff)
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -160,4 +161,26 @@ func TestPausedMisfiresAreCheckedLast(t *testing.T) {
 	if fmt.Sprint(got) != "[long ago lately paused]" {
 		t.Errorf("looked at in the order %q", got)
 	}
+}
+
+// A firing that gives up its wait for a slot may have had it for a moment, in which another firing
+// was parked. That one must not stay parked beside a free slot.
+func TestSlotOfAWaitThatEndedIsFree(t *testing.T) {
+	r := newReady("replica", 1)
+	r.push(inGroup("parked", "night", 1))
+	waits := r.slotsOf(inGroup("waits", "night", 1))
+	limit := waits.needs[0].limit
+	if !limit.TryAcquire(1) {
+		t.Fatal("the group has no slot")
+	}
+	if p, ok := r.pop(); ok {
+		t.Fatalf("%s is popped, though its group is full", p.entry.Name)
+	}
+	limit.Release(1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := waits.take(ctx); err == nil {
+		t.Fatal("the wait that ended has got the slot")
+	}
+	popped(t, r).slots.giveBack()
 }
