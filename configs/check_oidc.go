@@ -27,18 +27,7 @@ func (c *checker) checkOIDC(a *Admin, roles []string) {
 	if c.sound(plain) && c.sound(file) && o.ClientSecret.Reveal() == "" {
 		c.fail(c.firstGiven(plain, file), "found nothing, expected the secret of the client")
 	}
-	callback := strings.TrimSuffix(a.Prefix, "/") + oidcCallback
-	redirect, err := url.Parse(o.RedirectURL)
-	if at := keyPath(path, "redirect_url"); c.sound(at) && c.sound("admin.prefix") &&
-		(!isSecureURL(o.RedirectURL) || err != nil || redirect.Path != callback) {
-		c.fail(at, "found %s, expected the https URL of the page with the path %s", c.foundAt(at),
-			callback)
-	} else if host := strings.ToLower(redirect.Hostname()); c.sound(at) &&
-		c.sound("admin.hosts") && !isLoopback(net.JoinHostPort(host, "0")) &&
-		!slices.Contains(a.Hosts, host) && net.ParseIP(host) == nil {
-		c.fail(at, "found %s, expected a host that admin.hosts has, because the page is shown "+
-			"under no other", c.foundAt(at))
-	}
+	c.checkRedirectURL(a, keyPath(path, "redirect_url"))
 	for i, domain := range o.Domains {
 		at := itemPath(keyPath(path, "domains"), i)
 		o.Domains[i] = strings.ToLower(domain)
@@ -67,6 +56,30 @@ func (c *checker) checkOIDC(a *Admin, roles []string) {
 	if c.sound("admin.cookie_keys") && len(a.CookieKeys) == 0 {
 		c.fail(path, "found no admin.cookie_keys, expected a key that signs the cookies")
 	}
+}
+
+// checkRedirectURL checks the path and the host of the URL, as far as the keys that they depend on
+// have no mistakes.
+func (c *checker) checkRedirectURL(a *Admin, at string) {
+	callback := strings.TrimSuffix(a.Prefix, "/") + oidcCallback
+	redirect, err := url.Parse(a.OIDC.RedirectURL)
+	switch {
+	case !c.sound(at):
+	case c.sound("admin.prefix") &&
+		(!isSecureURL(a.OIDC.RedirectURL) || redirect.Path != callback):
+		c.fail(at, "found %s, expected the https URL of the page with the path %s", c.foundAt(at),
+			callback)
+	case err == nil && c.sound("admin.hosts") && !a.showsHost(redirect.Hostname()):
+		c.fail(at, "found %s, expected a host that admin.hosts has, because the page is shown "+
+			"under no other", c.foundAt(at))
+	}
+}
+
+// showsHost reports whether the page answers requests with the host.
+func (a *Admin) showsHost(host string) bool {
+	host = strings.ToLower(host)
+	return isLoopback(net.JoinHostPort(host, "0")) || net.ParseIP(host) != nil ||
+		slices.Contains(a.Hosts, host)
 }
 
 // isSecureURL reports whether a URL uses https, or http to this machine.
