@@ -51,7 +51,7 @@ func Build(config Config, opts ...Option) (*Config, error) {
 		config.Admin.TLS = &absolute
 	}
 	config.Jobs = nil
-	e := &encoder{reveal: true, sparse: config.begun == byDefaults}
+	e := &encoder{forParse: true, sparse: config.begun == byDefaults}
 	if err := e.encodeStruct(reflect.ValueOf(config)); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}

@@ -183,6 +183,20 @@ func TestEveryKeyCanBeBuilt(t *testing.T) {
 	}
 }
 
+// TestBuildLeavesOutKeysThatTheFileLeftOut builds elements without keys that may not be empty.
+func TestBuildLeavesOutKeysThatTheFileLeftOut(t *testing.T) {
+	for _, text := range []string{
+		"webhooks: [{name: a, url: 'http://a.b', secret: " + sum + ", retry: {jitter: 0}}]",
+		"admin: {trusted_proxy: {networks: [10.1.0.0/16], user_header: X-User}}",
+		"calendars: [{name: a, exclude: {weekdays: [sat]}}]",
+	} {
+		read := mustParse(t, text)
+		if built, err := Build(*read); err != nil || built.String() != read.String() {
+			t.Errorf("%s: got %v, %v, want the same", text, built, err)
+		}
+	}
+}
+
 // TestUnlimitedAttempts writes policies that only elapsed limits, which 0 cannot express in Go.
 func TestUnlimitedAttempts(t *testing.T) {
 	job := func(elapsed time.Duration) BuiltJob {

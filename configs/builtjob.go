@@ -33,7 +33,7 @@ type faults struct {
 // The mistakes are those that were found while the job was made. They are reported with all others.
 func NewBuiltJob(job Job, mistakes ...Mistake) BuiltJob {
 	// Only params that were read from a file can have variables.
-	e := &encoder{reveal: true, sparse: true, within: job.read == digest{}}
+	e := &encoder{forParse: true, sparse: true, within: job.read == digest{}}
 	e.out.Grow(textSize)
 	err := e.encodeStruct(reflect.ValueOf(&job).Elem())
 	b := BuiltJob{name: job.Name, text: e.out.String()}

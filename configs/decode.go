@@ -120,7 +120,7 @@ func (d *decoder) decodeList(n *node, v reflect.Value, path string) {
 			break
 		}
 		list = reflect.Append(list, reflect.Zero(v.Type().Elem()))
-		d.startAt(list.Index(i))
+		startAt(list.Index(i), d.config)
 		d.decode(item, list.Index(i), itemPath(path, i), "")
 	}
 	v.Set(list)
@@ -135,7 +135,7 @@ func (d *decoder) decodeMap(n *node, v reflect.Value, path string) {
 	named := reflect.MakeMap(v.Type())
 	for _, e := range n.entries {
 		value := reflect.New(v.Type().Elem()).Elem()
-		d.startAt(value)
+		startAt(value, d.config)
 		d.decode(e.value, value, keyPath(path, e.name), "")
 		named.SetMapIndex(reflect.ValueOf(e.name), value)
 	}
@@ -144,14 +144,15 @@ func (d *decoder) decodeMap(n *node, v reflect.Value, path string) {
 
 func (d *decoder) decodePointer(n *node, v reflect.Value, path string, rules reflect.StructTag) {
 	fresh := reflect.New(v.Type().Elem())
-	d.startAt(fresh.Elem())
+	startAt(fresh.Elem(), d.config)
 	d.decode(n, fresh.Elem(), path, rules)
 	v.Set(fresh)
 }
 
-func (d *decoder) startAt(v reflect.Value) {
+// startAt sets the defaults of an element of a list, or of the value of a pointer.
+func startAt(v reflect.Value, c *Config) {
 	if s, ok := v.Addr().Interface().(starter); ok {
-		s.start(d.config)
+		s.start(c)
 	}
 }
 

@@ -46,8 +46,12 @@ func encodeText(v any) string {
 
 // encoder writes values in JSON, under the file's keys.
 type encoder struct {
-	out    bytes.Buffer
-	reveal bool // writes the texts of secrets
+	out bytes.Buffer
+	// forParse writes the texts of secrets. In elements of lists and values of pointers, it leaves
+	// out zero values that are defaults: a file need not have these keys, and some checks refuse a
+	// key with a zero value.
+	forParse bool
+	defaults reflect.Value // of the struct that is encoded next, if it is such an element
 	// sparse leaves out zero values, which then have their defaults. In a configuration it applies
 	// only to elements of lists and to values of pointers.
 	sparse, within bool
@@ -56,10 +60,12 @@ type encoder struct {
 func (e *encoder) encodeStruct(v reflect.Value) error {
 	e.out.WriteByte('{')
 	first := true
-	sparse := e.sparse && e.within
+	sparse, defaults := e.sparse && e.within, e.defaults
+	e.defaults = reflect.Value{}
 	for _, f := range fieldsOf(v.Type()).list {
 		value := v.Field(f.index)
-		if f.file || sparse && value.IsZero() || absent(value, f.rules) {
+		isDefault := sparse || defaults.IsValid() && defaults.Field(f.index).IsZero()
+		if f.file || isDefault && value.IsZero() || absent(value, f.rules) {
 			continue
 		}
 		if !first {
@@ -110,7 +116,7 @@ func (e *encoder) encodeValue(v reflect.Value) error {
 		return e.encodeSpec(value)
 	case Secret:
 		text := value.String()
-		if e.reveal {
+		if e.forParse {
 			text = value.Reveal()
 		}
 		e.writeExpanded(text)
@@ -170,7 +176,11 @@ func (e *encoder) encodeMap(v reflect.Value) error {
 func (e *encoder) encodeElement(v reflect.Value) error {
 	outside := e.within
 	e.within = true
-	defer func() { e.within = outside }()
+	if e.forParse && v.Kind() == reflect.Struct {
+		e.defaults = reflect.New(v.Type()).Elem()
+		startAt(e.defaults, nil)
+	}
+	defer func() { e.within, e.defaults = outside, reflect.Value{} }()
 	return e.encodeValue(v)
 }
 
