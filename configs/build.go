@@ -25,7 +25,8 @@ const (
 // Load or Parse returned. In a job that Go code made, a zero value means the default. If the
 // configuration began with Defaults, a zero value also means the default in an element of a list,
 // such as Webhooks, and behind a pointer, such as Tracing. In all other places a zero value means
-// zero.
+// zero. Paths of calendar files are relative to the folder of the file that Load or Parse read, or
+// else to the working directory.
 //
 // Build returns all mistakes at once, as *Errors, without lines and columns.
 func Build(config Config, opts ...Option) (*Config, error) {

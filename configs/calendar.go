@@ -118,7 +118,7 @@ func (c *checker) times(t Times, path string) schedule.TimesSpec {
 			continue
 		}
 		if !filepath.IsAbs(name) {
-			name = filepath.Join(filepath.Dir(c.file), name)
+			name = filepath.Join(c.config.folder, name)
 		}
 		data, err := readHolidays(name)
 		if err != nil {

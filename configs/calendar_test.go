@@ -55,6 +55,24 @@ jobs:
 	}
 }
 
+// Build finds the calendar files of a configuration that was read from a file beside that file.
+func TestBuildFindsCalendarFiles(t *testing.T) {
+	read, err := Parse(filepath.Join("testdata", "somewhere.yaml"), []byte(
+		"calendars: [{name: h, exclude: {files: [holidays.ics]}}]\n"+
+			job(`schedule: "0 9 * * *", calendars: [h]`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	built, err := Build(*read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := built.Jobs[0].Schedule.Fingerprint(), read.Jobs[0].Schedule.Fingerprint()
+	if got != want {
+		t.Errorf("got the schedule %s, want %s", got, want)
+	}
+}
+
 // The mistakes of the configuration itself come first, whatever the names of the other files.
 func TestMistakesInOtherFilesComeLast(t *testing.T) {
 	text := "calendars: [{name: h, exclude: {files: [wrong.txt, wrong.ics]}}]\n\n\n\n\nworkers: 0"

@@ -75,6 +75,7 @@ func Parse(name string, data []byte, opts ...Option) (*Config, error) {
 // parseConfig is Parse. Relative paths in the data are those of folder.
 func (d *document) parseConfig(data []byte, folder string, o options) (*Config, error) {
 	config := Defaults()
+	config.folder = folder
 	var tree *node
 	if root := d.parseYAML(data); root != nil {
 		tree = d.buildTree(root, string(data), environment{lookup: o.lookup})
@@ -94,7 +95,6 @@ func (d *document) parseConfig(data []byte, folder string, o options) (*Config, 
 	if config.Replica.Name == "" {
 		config.Replica.Name, config.Replica.Drawn = drawnName(), true
 	}
-	config.folder = folder
 	config.markRead()
 	return &config, nil
 }
