@@ -31,6 +31,9 @@ type Tail struct {
 // NewTail returns a Tail that retains at least the last size bytes.
 func NewTail(size int) *Tail { return &Tail{size: size} }
 
+// Part returns a Tail for a part of what is written to t, with the mask of t.
+func (t *Tail) Part(size int) *Tail { return &Tail{size: size, mask: t.mask} }
+
 // Mask makes Text mask secrets. It must be called before the first Write.
 func (t *Tail) Mask(mask func(string) string) { t.mask = mask }
 

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -198,7 +197,7 @@ func runCommand(ctx context.Context, run *jobs.Run, p CommandParams) error {
 	if err != nil {
 		return fmt.Errorf("command %s: %w", name, err)
 	}
-	tail := output.NewTail(quotedBytes)
+	tail := newTail(run)
 	stopped, err := runGroup(ctx, cmd, p.grace(), run.Output(), tail)
 	if ended := cmd.ProcessState; ended != nil {
 		if err := run.SetResult(commandResult{ExitCode: ended.ExitCode()}); err != nil {

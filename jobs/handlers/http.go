@@ -77,7 +77,7 @@ func (h httpHandler) run(ctx context.Context, run *jobs.Run, p HTTPParams) error
 	if err := run.SetResult(httpResult{Status: response.StatusCode}); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	tail, err := keepResponse(run.Output(), response)
+	tail, err := keepResponse(run, response)
 	if !p.ExpectStatus.match(response.StatusCode) {
 		return fmt.Errorf("%s: expected %s, found %d%s", what, p.ExpectStatus, response.StatusCode,
 			quote(tail))
@@ -89,8 +89,8 @@ func (h httpHandler) run(ctx context.Context, run *jobs.Run, p HTTPParams) error
 }
 
 // keepResponse copies the response into the run's output, and returns its end.
-func keepResponse(out io.Writer, response *http.Response) (*output.Tail, error) {
-	tail := output.NewTail(quotedBytes)
+func keepResponse(run *jobs.Run, response *http.Response) (*output.Tail, error) {
+	out, tail := run.Output(), newTail(run)
 	fmt.Fprintf(out, "%s %s\n", response.Proto, response.Status)
 	n, err := io.Copy(io.MultiWriter(out, tail), io.LimitReader(response.Body, maxResponse))
 	if n == maxResponse {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/internal/ansi"
+	"github.com/holdfast-dev/holdfast/internal/attempt"
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/internal/suggest"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -57,8 +58,17 @@ func withCause(ctx context.Context, err error) error {
 	return fmt.Errorf("%w (%w)", err, cause)
 }
 
-// quotedBytes is how much of an output an error quotes.
-const quotedBytes = 512
+const (
+	quotedBytes = 512 // of an output that an error quotes
+	// retainedBytes of an output are retained for the quote. A secret that is cut in two at their
+	// beginning is not recognized, and ends long before the quote.
+	retainedBytes = 16 << 10
+)
+
+// newTail returns a Tail for quote, which masks the secrets of the run.
+func newTail(run *jobs.Run) *output.Tail {
+	return run.Internal(attempt.NewKey()).Output.Part(retainedBytes)
+}
 
 // quote returns the end of an output for the text of an error, or "".
 func quote(tail *output.Tail) string {
