@@ -32,7 +32,7 @@ func (d *decoder) decodeParams(n *node, path string) (Params, bool) {
 // URLs that have some. Scheme and host of a URL may be shown.
 func (n *node) allSecrets() (secrets []string) {
 	if n.expanded && n.scalar() {
-		if u, err := url.Parse(n.text); err == nil && u.Host != "" {
+		if u, err := url.Parse(n.text); err == nil && u.Scheme != "" && u.Host != "" {
 			secrets = append(secrets, n.text)
 			for _, value := range n.secrets {
 				if !strings.Contains(u.Scheme+"://"+u.Host, value) {

@@ -56,3 +56,16 @@ func TestSecretsOfParams(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// Only a text with a scheme has a host that may be shown.
+func TestSecretBehindSlashes(t *testing.T) {
+	c, err := Parse("c.yaml",
+		[]byte(`jobs: [{name: j, handler: own, params: {a: "//${TOKEN}"}}]`),
+		WithEnv(func(string) (string, bool) { return "hunter2", true }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := c.Jobs[0].Params.Secrets(), []string{"hunter2"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -21,7 +21,7 @@ type forms map[string]string
 
 // addValue adds the forms of a value.
 func (f forms) addValue(value string) {
-	if u, err := url.Parse(value); err == nil && u.Host != "" {
+	if u, err := url.Parse(value); err == nil && u.Scheme != "" && u.Host != "" {
 		f.addURL(value, u)
 		return
 	}

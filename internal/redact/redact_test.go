@@ -75,6 +75,8 @@ func TestURLs(t *testing.T) {
 		{"https://a.example.com/", "GET https://a.example.com/x", "GET https://a.example.com/x"},
 		{"postgres://u:hunter2@db/x", "connect to postgres://u:hunter2@db/x", "connect to postgres://db/[redacted]"},
 		{"postgres://u:hunter2@db/x", "password hunter2 of u:hunter2@db", "password [redacted] of [redacted]@db"},
+		// one in 4,096 random values in base64 begins so
+		{"//8AbC+dEf==", "login with //8AbC+dEf==: found 401", "login with [redacted]: found 401"},
 		{hook, base64.RawStdEncoding.EncodeToString([]byte(hook)), Mark},
 	} {
 		if got := New([]string{test.value}).Text(test.text); got != test.want {
