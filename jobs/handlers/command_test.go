@@ -192,16 +192,18 @@ func TestCommandGroupIsKilledAfterTheGrace(t *testing.T) {
 }
 
 func TestCommandGraceIsForTheWholeGroup(t *testing.T) {
-	f := newFamily(t)
-	ctx, cancel := context.WithCancelCause(t.Context())
-	// The leader ends at once. Its child ends a moment later.
-	ended := start(ctx, t,
-		object{"command": shell(f.grandchild("sleep 0.3; echo tidied; exit") + " & wait")})
-	f.expect(t, "ready")
-	cancel(jobs.ErrCancelled)
-	f.expect(t, "tidied")
-	f.expectDead(t)
-	wantError(t, <-ended, "stopped: cancelled by an operator")
+	for _, redirect := range []string{"", " 2>/dev/null"} { // of the command's output
+		f := newFamily(t)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		// The leader ends at once. Its child ends a moment later.
+		child := "(" + f.grandchild("sleep 0.3; echo tidied; exit") + ")" + redirect
+		ended := start(ctx, t, object{"command": shell(child + " & wait")})
+		f.expect(t, "ready")
+		cancel(jobs.ErrCancelled)
+		f.expect(t, "tidied")
+		f.expectDead(t)
+		wantError(t, <-ended, "stopped: cancelled by an operator")
+	}
 }
 
 func TestCommandWithExitCode0OnCancelIsNotASuccess(t *testing.T) {
@@ -219,9 +221,8 @@ func TestCommandWithExitCode0OnCancelIsNotASuccess(t *testing.T) {
 // TestCommandLeavesNoProcesses checks commands that exit while a child still runs. The child holds
 // the command's output open, or writes elsewhere.
 func TestCommandLeavesNoProcesses(t *testing.T) {
-	for name, c := range map[string]struct{ redirect, output string }{
-		"holding the output": {"2>&1", "done\n[processes that the command left behind were ended]\n"},
-		"output elsewhere":   {"2>/dev/null", "done\n"},
+	for name, redirect := range map[string]string{
+		"holding the output": "2>&1", "output elsewhere": "2>/dev/null",
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFamily(t)
@@ -232,10 +233,7 @@ func TestCommandLeavesNoProcesses(t *testing.T) {
 			if err := syscall.Mkfifo(goOn, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			child := f.grandchild("exit")
-			if c.redirect != "2>&1" {
-				child = "(" + child + ") " + c.redirect
-			}
+			child := "(" + f.grandchild("echo bye; exit") + ") " + redirect
 			handle := mustBind(t, "command",
 				object{"command": shell(child + " & read line <" + goOn + "; echo done")})
 			go func() { ended <- handle(t.Context(), run) }()
@@ -243,11 +241,12 @@ func TestCommandLeavesNoProcesses(t *testing.T) {
 			if err := os.WriteFile(goOn, []byte("go\n"), 0); err != nil {
 				t.Fatal(err)
 			}
+			f.expect(t, "bye")
 			f.expectDead(t)
 			if err := <-ended; err != nil {
 				t.Error(err)
 			}
-			wantOutput(t, run, c.output)
+			wantOutput(t, run, "done\n[processes that the command left behind were ended]\n")
 		})
 	}
 }

@@ -1,8 +1,13 @@
 package handlers
 
 import (
+	"bytes"
 	"errors"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -21,4 +26,26 @@ func awaitExit(cmd *exec.Cmd) leaderEnd {
 			return leaderEnd{}
 		}
 	}
+}
+
+// onlyZombies reports whether all processes of a group have exited. Parents that do not wait for
+// their children, such as a container's process 1 that is no init, keep them as zombies.
+func onlyZombies(group int) bool {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return false
+	}
+	for _, entry := range entries {
+		stat, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "stat"))
+		if err != nil {
+			continue // no process, or it has ended
+		}
+		// pid (name) state parent group …
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		if len(fields) > 2 && fields[2] == strconv.Itoa(group) &&
+			fields[0] != "Z" && fields[0] != "X" {
+			return false
+		}
+	}
+	return true
 }

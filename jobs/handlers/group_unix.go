@@ -11,11 +11,17 @@ import (
 	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 )
 
-// linger is how long the remaining processes of a group may go on after the leader has exited, and
-// how long their last output is awaited.
-const linger = time.Second
+const (
+	// linger is how long the remaining processes of a group may go on after the leader has exited,
+	// and how long their last output is awaited.
+	linger = time.Second
+	// maxPause is the longest pause between two looks at the remaining processes.
+	maxPause = 50 * time.Millisecond
+)
 
 // group is a process and its descendants.
 type group struct {
@@ -23,7 +29,6 @@ type group struct {
 	output *os.File      // read end of the group's stdout and stderr
 	exited chan struct{} // closed when the leader has exited
 	silent chan struct{} // closed when no process can write output any more
-	gone   chan struct{} // closed when both are
 	end    leaderEnd     // set when exited is closed
 }
 
@@ -47,16 +52,14 @@ func runGroup(ctx context.Context, cmd *exec.Cmd, grace time.Duration,
 	stopped, left := g.await(ctx)
 	if left {
 		g.signal(syscall.SIGTERM)
-		wait(context.Background(), g.gone, grace)
+		g.awaitGone(context.Background(), grace)
 	}
 	g.signal(syscall.SIGKILL)
 	<-g.exited
-	wait(context.Background(), g.silent, linger)
+	wait(g.silent, linger)
 	g.output.Close()
-	<-g.gone
-	if err = g.end.err; !g.end.reaped {
-		err = cmd.Wait()
-	}
+	<-g.silent
+	err = g.reap()
 	if left && !stopped {
 		fmt.Fprintln(to[0], "[processes that the command left behind were ended]")
 	}
@@ -77,22 +80,16 @@ func startGroup(cmd *exec.Cmd, to io.Writer) (*group, error) {
 		read.Close()
 		return nil, err
 	}
-	g := &group{cmd: cmd, output: read, exited: make(chan struct{}), silent: make(chan struct{}),
-		gone: make(chan struct{})}
-	go g.watch(to)
-	return g, nil
-}
-
-// watch copies the output and waits for the leader. It ends with the group; runGroup waits for it.
-func (g *group) watch(to io.Writer) {
+	g := &group{cmd: cmd, output: read, exited: make(chan struct{}), silent: make(chan struct{})}
 	go func() {
 		defer close(g.silent)
 		io.Copy(to, g.output) //nolint:errcheck // ends by EOF, or by runGroup closing what it reads
 	}()
-	g.end = awaitExit(g.cmd)
-	close(g.exited)
-	<-g.silent
-	close(g.gone)
+	go func() {
+		defer close(g.exited)
+		g.end = awaitExit(g.cmd)
+	}()
+	return g, nil
 }
 
 // await returns when the group is gone, when ctx ends (stopped, if the leader was running), or when
@@ -100,7 +97,7 @@ func (g *group) watch(to io.Writer) {
 func (g *group) await(ctx context.Context) (stopped, left bool) {
 	select {
 	case <-g.exited:
-		return false, !wait(ctx, g.gone, linger)
+		return false, !g.awaitGone(ctx, linger)
 	case <-ctx.Done():
 	}
 	select {
@@ -111,19 +108,52 @@ func (g *group) await(ctx context.Context) (stopped, left bool) {
 	}
 }
 
+// awaitGone reports whether the group was gone before ctx ended and before the time had passed: the
+// leader has exited, nobody can write output, and no other process of the group lives.
+func (g *group) awaitGone(ctx context.Context, long time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, long)
+	defer cancel()
+	for _, end := range []chan struct{}{g.exited, g.silent} {
+		select {
+		case <-end:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	g.reap() //nolint:errcheck // runGroup returns the error
+	for pause := time.Millisecond; g.lives(); pause = min(2*pause, maxPause) {
+		if sleep.For(ctx, pause) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// reap returns the error of the leader, which has exited.
+func (g *group) reap() error {
+	if !g.end.reaped {
+		g.end = leaderEnd{reaped: true, err: g.cmd.Wait()}
+	}
+	return g.end.err
+}
+
+// lives reports whether the group has a process besides the reaped leader. While it has one, no
+// other group gets its id.
+func (g *group) lives() bool {
+	id := g.cmd.Process.Pid
+	return syscall.Kill(-id, 0) == nil && !onlyZombies(id)
+}
+
 func (g *group) signal(s syscall.Signal) {
 	syscall.Kill(-g.cmd.Process.Pid, s) //nolint:errcheck // that none is left is no error
 }
 
-// wait reports whether done was closed before ctx ended and before the time had passed.
-func wait(ctx context.Context, done <-chan struct{}, long time.Duration) bool {
+// wait returns when done is closed, or when the time has passed.
+func wait(done <-chan struct{}, long time.Duration) {
 	timer := time.NewTimer(long)
 	defer timer.Stop()
 	select {
 	case <-done:
-		return true
-	case <-ctx.Done():
 	case <-timer.C:
 	}
-	return false
 }
