@@ -97,10 +97,9 @@ func (p CommandParams) Validate() error {
 
 // checkArguments adds the mistakes in the templates of the command.
 func (p CommandParams) checkArguments(sample *expander, problems *problemList) {
-	shell := false // there is one before the argument
+	var scripts scriptFinder
 	for i, argument := range p.Command {
-		script := shell && isScriptOption(p.Command[i-1])
-		shell = shell || isShell(argument)
+		script := scripts.next(argument)
 		expanded, err := sample.expand(argument, asItIs)
 		switch {
 		case err != nil:
@@ -116,6 +115,32 @@ func (p CommandParams) checkArguments(sample *expander, problems *problemList) {
 			problems.add("command", "number %d holds a NUL character", i+1)
 		}
 	}
+}
+
+// scriptFinder finds the scripts of shells among the arguments of a command.
+type scriptFinder struct {
+	shell   bool // an argument was a shell
+	open    bool // an option said that a script follows, and the script was not found yet
+	operand bool // the argument before is an option such as -o, whose value follows
+	final   bool // the argument before ends the options
+}
+
+// next takes the arguments one after the other. It reports whether the argument is the script of a
+// shell, or stands between the script and the option that announces it. The value of a template
+// there could become an option or the script.
+func (f *scriptFinder) next(argument string) bool {
+	within := f.open
+	option := strings.HasPrefix(argument, "-") || strings.HasPrefix(argument, "+")
+	switch {
+	case within && (f.final || !option && !f.operand):
+		f.open = false // the argument is the script
+	case f.shell && isScriptOption(argument):
+		f.open = true
+	}
+	f.shell = f.shell || isShell(argument)
+	f.operand = option && strings.ContainsAny(argument, "oO")
+	f.final = argument == "--"
+	return within
 }
 
 // isShell reports whether an argument is a shell.
