@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 
 	"github.com/holdfast-dev/holdfast/locking"
@@ -70,11 +71,20 @@ func (l *link) open(o *opening) {
 	ctx, cancel := context.WithTimeout(l.owner.lifetime, l.owner.timeout)
 	defer cancel()
 	raw, err := l.owner.dialer.dial(ctx, l.server.Network(), l.server.String())
+	l.opened(o, raw, err)
+}
+
+// opened ends an attempt to connect with its result.
+func (l *link) opened(o *opening, raw net.Conn, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err != nil {
+	switch {
+	case err != nil:
 		o.err = unavailable(err)
-	} else {
+	case l.owner.lifetime.Err() != nil: // Close waits for readers, and may have passed this link
+		_ = raw.Close() // nothing was sent
+		o.err = errClosed
+	default:
 		o.conn = l.owner.start(raw)
 		l.conn = o.conn
 	}
