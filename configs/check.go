@@ -175,3 +175,12 @@ func (c *checker) foundAt(path string) string {
 	}
 	return c.near(path).value.found()
 }
+
+// foundURL is foundAt for a URL. It does not show one with a user, a query or a fragment, which may
+// be secret.
+func (c *checker) foundURL(path string) string {
+	if strings.ContainsAny(c.near(path).value.text, "@?#") {
+		return "a value with @, ? or # (it is not shown)"
+	}
+	return c.foundAt(path)
+}

@@ -34,7 +34,7 @@ func (c *checker) checkEndpoint(t *Tracing, path string) {
 			"URL without: put what the collector asks for into tracing.headers")
 	case err != nil || !isWeb(parsed) || parsed.Fragment != "":
 		c.fail(path, "found %s, expected an http:// or https:// URL such as "+
-			"http://127.0.0.1:4318/v1/traces", c.foundAt(path))
+			"http://127.0.0.1:4318/v1/traces", c.foundURL(path))
 	case parsed.Path == "" || parsed.Path == "/":
 		t.Endpoint = parsed.JoinPath("v1", "traces").String()
 	}
@@ -47,8 +47,8 @@ func (c *checker) checkLink(link, path string) {
 	parsed, err := url.Parse(strings.ReplaceAll(link, TraceIDMark, "0"))
 	if err != nil || !isWeb(parsed) || !strings.Contains(link, TraceIDMark) ||
 		strings.ContainsAny(strings.ReplaceAll(link, TraceIDMark, ""), "{}") {
-		c.fail(path, "found %s, expected an http:// or https:// URL with %s in it", c.foundAt(path),
-			TraceIDMark)
+		c.fail(path, "found %s, expected an http:// or https:// URL with %s in it",
+			c.foundURL(path), TraceIDMark)
 	}
 }
 

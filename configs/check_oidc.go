@@ -18,7 +18,7 @@ func (c *checker) checkOIDC(a *Admin, roles []string) {
 	}
 	if at := keyPath(path, "issuer"); c.sound(at) && !isSecureURL(o.Issuer) {
 		c.fail(at, "found %s, expected the https URL of the provider, without user and fragment",
-			c.foundAt(at))
+			c.foundURL(at))
 	}
 	if at := keyPath(path, "client_id"); c.sound(at) && o.ClientID == "" {
 		c.fail(at, "found %s, expected the client id that the provider gave", c.foundAt(at))
@@ -67,11 +67,11 @@ func (c *checker) checkRedirectURL(a *Admin, at string) {
 	case !c.sound(at):
 	case c.sound("admin.prefix") &&
 		(!isSecureURL(a.OIDC.RedirectURL) || redirect.Path != callback):
-		c.fail(at, "found %s, expected the https URL of the page with the path %s", c.foundAt(at),
+		c.fail(at, "found %s, expected the https URL of the page with the path %s", c.foundURL(at),
 			callback)
 	case err == nil && c.sound("admin.hosts") && !a.showsHost(redirect.Hostname()):
 		c.fail(at, "found %s, expected a host that admin.hosts has, because the page is shown "+
-			"under no other", c.foundAt(at))
+			"under no other", c.foundURL(at))
 	}
 }
 

@@ -42,6 +42,10 @@ func TestObservationMistakes(t *testing.T) {
 			"1:21: tracing.endpoint: found a user in the URL (it is not shown), expected an " +
 				"http:// or https:// URL without: put what the collector asks for into " +
 				"tracing.headers"},
+		{"a user with an invalid password", "tracing: {endpoint: 'http://bob:hunter2%ss@c:4318'}",
+			"1:21: tracing.endpoint: found a value with @, ? or # (it is not shown), " + web},
+		{"a link with a password", "tracing: {" + good + ", link: 'https://bob:hunter2@c/'}",
+			`1:39: tracing.link: found a value with @, ? or # (it is not shown), expected`},
 		{"unknown key", "tracing: {endpont: 'http://c'}",
 			`1:11: tracing.endpont: unknown key; did you mean "endpoint"?`},
 		{"unknown section", "tracng: {" + good + "}",
