@@ -37,7 +37,7 @@ func (h httpHandler) withRedirects(p HTTPParams) *http.Client {
 				next.URL.Host)
 		}
 		// The other host gets neither the job's headers nor the fencing token.
-		next.Header = http.Header{"User-Agent": {"holdfast"}}
+		next.Header, next.Host = http.Header{"User-Agent": {"holdfast"}}, ""
 		return nil
 	}
 	return &client

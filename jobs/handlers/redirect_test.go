@@ -21,7 +21,11 @@ func TestHTTPRedirectsToAnotherHost(t *testing.T) {
 		if r.URL.Path == "/307" {
 			status = http.StatusTemporaryRedirect
 		}
-		http.Redirect(w, r, other+"/target", status)
+		target := other + "/target"
+		if r.URL.Path == "/relative" {
+			target = strings.TrimPrefix(target, "http:")
+		}
+		http.Redirect(w, r, target, status)
 	})
 	call := func(path string, more object) error {
 		params := object{"url": url + path, "headers": object{"X-Api-Key": "hunter2"}}
@@ -47,6 +51,13 @@ func TestHTTPRedirectsToAnotherHost(t *testing.T) {
 		if value := got.Header.Get(name); value != "" {
 			t.Errorf("the other host got %s: %q", name, value)
 		}
+	}
+	if err := call("/relative", object{"follow_redirects": "any",
+		"headers": object{"Host": "inside.example"}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-reached; got.Host != host {
+		t.Errorf("the other host got the host %q, want %q", got.Host, host)
 	}
 	_, err := bind(t, "http", `{"url": "`+url+`", "follow_redirects": "all"}`)
 	wantError(t, err, `follow_redirects: found "all", expected "same_host", "none" or "any"`)
