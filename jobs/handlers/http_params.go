@@ -50,7 +50,15 @@ func (p HTTPParams) Validate() error {
 	if p.Method != "" && !isToken(p.Method) {
 		problems.add("method", "found %q, expected a method such as GET or POST", p.Method)
 	}
+	headers := map[string]string{} // names by their canonical form
 	for _, name := range sortedNames(p.Headers) {
+		canonical := http.CanonicalHeaderKey(name)
+		if first, twice := headers[canonical]; twice {
+			problems.add("headers", "found the header %s a second time as %s, expected it once",
+				first, name)
+		} else {
+			headers[canonical] = name
+		}
 		if value, err := sample.expand(p.Headers[name], printable); err != nil {
 			problems.add("headers", "%s: %s", name, err)
 		} else if message := headerProblem(name, value); message != "" {
