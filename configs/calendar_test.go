@@ -73,6 +73,21 @@ func TestBuildFindsCalendarFiles(t *testing.T) {
 	}
 }
 
+// A file may have only events with times of day, which begin after most years of the calendar.
+func TestCalendarOfOpeningHours(t *testing.T) {
+	c, err := Parse(filepath.Join("testdata", "somewhere.yaml"), []byte(`
+calendars: [{name: open, only: {files: [open.ics]}}]
+jobs: [{name: a, handler: sql, schedule: "0 9 * * *", calendars: [open]}]
+`), WithEnv(noEnv))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
+	if got := c.Jobs[0].Schedule.Next(time.Time{}); got != want {
+		t.Errorf("the first scheduled time is %s, want %s", got, want)
+	}
+}
+
 // The mistakes of the configuration itself come first, whatever the names of the other files.
 func TestMistakesInOtherFilesComeLast(t *testing.T) {
 	text := "calendars: [{name: h, exclude: {files: [wrong.txt, wrong.ics]}}]\n\n\n\n\nworkers: 0"

@@ -61,13 +61,14 @@ func (d *dateSet) has(m moment) (in bool, stays int64) {
 			return true, tomorrow
 		}
 	}
-	if len(d.yearly) == 0 && len(d.events) == 0 {
-		if i == len(d.ranges) {
-			return false, forever
-		}
-		return false, d.ranges[i].first*daySeconds - m.local
+	switch {
+	case len(d.yearly) > 0:
+		stays = tomorrow
+	case i < len(d.ranges):
+		stays = d.ranges[i].first*daySeconds - m.local
+	default:
+		stays = forever
 	}
-	stays = tomorrow
 	for i := range d.events {
 		within, until := d.events[i].has(m)
 		if within {

@@ -34,6 +34,10 @@ func (e *event) begins(day int64) bool {
 
 func (e *event) has(m moment) (in bool, stays int64) {
 	today := floorDiv(m.local, daySeconds)
+	// A search that begins in the year 1 must pass over the time before the event in one step.
+	if begin := e.earliest(); today < begin {
+		return false, begin*daySeconds - m.local
+	}
 	midnight := (today+1)*daySeconds - m.local
 	if e.days > 0 {
 		for day := today; day > today-e.days; day-- {
@@ -44,6 +48,16 @@ func (e *event) has(m moment) (in bool, stays int64) {
 		return false, midnight
 	}
 	return e.hasTime(m, midnight)
+}
+
+// earliest returns a day before which no occurrence touches any day. The event's zone may be a day
+// ahead of the calendar's.
+func (e *event) earliest() int64 {
+	first := e.first
+	for _, day := range e.more {
+		first = min(first, day)
+	}
+	return first - 2
 }
 
 // hasTime is has for an event with a time of day.
