@@ -6,9 +6,9 @@ import (
 )
 
 // Tx is a fenced transaction of a run, in the database of the store or of the job. Arguments are
-// $1, $2 and so on, with PostgreSQL and with SQLite. To get a transaction of the driver instead,
-// use InTx of package postgres or sqlite. A Tx must not be used concurrently, or after the function
-// that got it has returned.
+// $1, $2 and so on, with PostgreSQL and with SQLite. SQLite gets times as text in UTC, such as
+// 2026-03-14 02:30:00. To get a transaction of the driver instead, use InTx of package postgres or
+// sqlite. A Tx must not be used concurrently, or after the function that got it has returned.
 type Tx interface {
 	// Exec runs a statement and returns the number of affected rows.
 	Exec(ctx context.Context, statement string, args ...any) (int64, error)

@@ -68,6 +68,45 @@ func insertSale(tx *sql.Tx) error {
 	return err
 }
 
+// SQLite's functions read the times, whose texts are in the order of the times.
+func TestTimesOfJobsAreText(t *testing.T) {
+	r := startRun(t)
+	at := time.Date(2026, 1, 31, 3, 30, 0, 0, time.FixedZone("", 3600))
+	half := at.Add(500 * time.Millisecond)
+	var texts []string
+	var next sql.NullTime
+	if err := r.run.InTx(t.Context(), func(tx jobs.Tx) error {
+		_, err := tx.Exec(t.Context(), "CREATE TABLE totals (at DATETIME)")
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(t.Context(), "INSERT INTO totals VALUES ($1), ($2), ($3), ($4), ($5)",
+			at, &half, sql.NullTime{Time: at, Valid: true}, sql.NullTime{}, (*time.Time)(nil))
+		if err != nil {
+			return err
+		}
+		err = tx.Query(t.Context(), func(scan func(...any) error) error {
+			texts = append(texts, "")
+			return scan(&texts[len(texts)-1])
+		}, "SELECT coalesce(at || ' ' || date(at), 'NULL') FROM totals ORDER BY rowid")
+		if err != nil {
+			return err
+		}
+		return tx.Query(t.Context(), func(scan func(...any) error) error { return scan(&next) },
+			"SELECT at FROM totals WHERE at > $1", at)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"2026-01-31 02:30:00 2026-01-31", "2026-01-31 02:30:00.5 2026-01-31",
+		"2026-01-31 02:30:00 2026-01-31", "NULL", "NULL"}
+	if !slices.Equal(texts, want) {
+		t.Errorf("got %q, want %q", texts, want)
+	}
+	if !next.Time.Equal(half) {
+		t.Errorf("the time after %s is %s, want %s", at, next.Time, half)
+	}
+}
+
 // script returns statements without arguments.
 func script(statements ...string) storage.Script {
 	var s storage.Script

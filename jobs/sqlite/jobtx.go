@@ -3,6 +3,9 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
+	"slices"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
 )
@@ -26,7 +29,7 @@ func onEither(fn func(tx jobs.Tx) error) func(*sql.Tx) error {
 type jobTx struct{ tx *sql.Tx }
 
 func (t jobTx) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
-	result, err := t.tx.ExecContext(ctx, statement, args...)
+	result, err := t.tx.ExecContext(ctx, statement, storedArgs(args)...)
 	if err != nil {
 		return 0, err
 	}
@@ -35,7 +38,7 @@ func (t jobTx) Exec(ctx context.Context, statement string, args ...any) (int64, 
 
 func (t jobTx) Query(ctx context.Context, row func(scan func(dest ...any) error) error,
 	query string, args ...any) (err error) {
-	rows, err := t.tx.QueryContext(ctx, query, args...)
+	rows, err := t.tx.QueryContext(ctx, query, storedArgs(args)...)
 	if err != nil {
 		return err
 	}
@@ -46,4 +49,18 @@ func (t jobTx) Query(ctx context.Context, row func(scan func(dest ...any) error)
 		}
 	}
 	return rows.Err()
+}
+
+// storedArgs returns the arguments of a statement, with times as statements of sql jobs get them.
+// The driver would store them as Time.String writes them, which functions of SQLite do not read.
+func storedArgs(args []any) []any {
+	args = slices.Clone(args)
+	for i, arg := range args {
+		// this also reads pointers, and types such as sql.NullTime
+		value, err := driver.DefaultParameterConverter.ConvertValue(arg)
+		if at, ok := value.(time.Time); ok && err == nil {
+			args[i] = storedTime(at)
+		}
+	}
+	return args
 }

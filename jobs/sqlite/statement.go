@@ -44,6 +44,9 @@ func execCounted(ctx context.Context, tx *sql.Tx, statement storage.Statement) (
 // that such texts are in the order of their times.
 const datetime = "2006-01-02 15:04:05.999999"
 
+// storedTime returns the text that stands for a time in statements of jobs.
+func storedTime(t time.Time) string { return t.UTC().Format(datetime) }
+
 // numbered replaces the arguments with names by numbers, and adds them to those by position.
 func numbered(statement storage.Statement) (text string, args []any) {
 	if len(statement.Named) == 0 {
@@ -55,7 +58,7 @@ func numbered(statement storage.Statement) (text string, args []any) {
 	for _, name := range names {
 		value := statement.Named[name].Value
 		if at, ok := value.(time.Time); ok {
-			value = at.UTC().Format(datetime)
+			value = storedTime(at)
 		}
 		args = append(args, value)
 	}
