@@ -3,6 +3,7 @@ package holdfast_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,7 +16,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -123,5 +126,43 @@ func TestHandlerThatNeedsPostgres(t *testing.T) {
 	if _, err := holdfast.New(holdfast.WithPostgres("postgres://h/d"),
 		holdfast.WithJobs(job("first"))); err != nil {
 		t.Errorf("with PostgreSQL: %v", err)
+	}
+}
+
+// TestLaterJobThatNeedsPostgres is refused in a reload, and when it is added.
+func TestLaterJobThatNeedsPostgres(t *testing.T) {
+	work := jobs.Handle("work", func(context.Context, *jobs.Run, struct{}) error { return nil }).
+		NeedsPostgres()
+	file := filepath.ToSlash(filepath.Join(t.TempDir(), "test.db"))
+	config := func(jobs string) (*configs.Config, error) {
+		return configs.Parse("holdfast.yaml", fmt.Appendf(nil,
+			"database: {url: 'sqlite://%s'}\nadmin: {listen: ''}\n%s", file, jobs))
+	}
+	first, err := config("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	replica, err := holdfast.New(holdfast.WithDriver(sqlite.Driver), holdfast.WithConfig(first),
+		holdfast.WithHandlers(work), holdfast.WithLog(zerolog.Nop(), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := replica.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer replica.Close()
+	err = replica.Reload(func() (*configs.Config, error) {
+		return config("jobs: [{name: later, handler: work}]")
+	})
+	if !errors.Is(err, holdfast.ErrNoPostgres) || !strings.Contains(err.Error(), `job "later"`) {
+		t.Errorf("reload: got %v, want ErrNoPostgres for job later", err)
+	}
+	_, err = replica.PutJob(t.Context(), storage.Action{Actor: "ann", Via: "go"},
+		holdfast.Job[struct{}]{Name: "added", Handler: "work", OnlyTriggered: true, NoTables: true},
+		operations.AnyVersion)
+	if refused := (*operations.SpecError)(nil); !errors.As(err, &refused) ||
+		len(refused.Problems) != 1 || refused.Problems[0].Key != "handler" ||
+		!strings.Contains(err.Error(), `found "work", which needs PostgreSQL`) {
+		t.Errorf("put job: got %v, want a mistake in its handler", err)
 	}
 }

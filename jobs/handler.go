@@ -34,7 +34,8 @@ type handler interface {
 }
 
 // NeedsPostgres returns the registration of a handler that uses package postgres, so that it works
-// only with PostgreSQL. A job with this handler is an error at start if the database is SQLite.
+// only with PostgreSQL. If the database is SQLite, a job with this handler is an error at start and
+// in a reload, and cannot be added at run time.
 func (r Registration) NeedsPostgres() Registration {
 	r.postgres = true
 	return r

@@ -3,6 +3,7 @@ package app
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/rs/zerolog"
 
@@ -46,7 +47,12 @@ func (s SpecParser) parse(text []byte, options ...configs.Option) (*configs.Job,
 	job, err := s.Config().ParseJob("job", text,
 		append(options, configs.WithHandlers(ParamChecker{s.Registry}))...)
 	var wrong *configs.Errors
-	if !errors.As(err, &wrong) {
+	switch {
+	case err == nil && lacksPostgres(s.Config(), s.Registry, job.Handler):
+		return nil, &operations.SpecError{Problems: []operations.SpecProblem{{Key: "handler",
+			Message: fmt.Sprintf("found %q, which needs PostgreSQL, expected a handler that works "+
+				"with SQLite", job.Handler)}}}
+	case !errors.As(err, &wrong):
 		return job, err
 	}
 	problems := make([]operations.SpecProblem, len(wrong.Problems))

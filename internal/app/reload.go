@@ -129,6 +129,9 @@ func (r *Replica) apply(next *configs.Config) (done reloaded, err error) {
 		restart = append(restart, "log.level") // the program supplies the log
 	}
 	now := merged(before, next)
+	if err := checkStore(now, r.registry); err != nil {
+		return done, err
+	}
 	table := Jobs(now)
 	access := r.accessOf(now.Admin)
 	if err := r.checkAccess(access); err != nil {

@@ -31,6 +31,9 @@ JSON and YAML they have their params, without secrets, and their policies.`,
 			if err != nil {
 				return err
 			}
+			if err := c.program.CheckStore(config); err != nil {
+				return err
+			}
 			if print {
 				return c.printJobs(config)
 			}

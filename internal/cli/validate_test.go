@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,21 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
+
+// TestValidateChecksTheStore checks that validate refuses what a replica refuses at its start.
+func TestValidateChecksTheStore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "holdfast.yaml")
+	if err := os.WriteFile(path, []byte("jobs: [{name: a, handler: work}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	work := jobs.Handle("work", func(context.Context, *jobs.Run, struct{}) error { return nil })
+	program := app.Options{Handlers: []jobs.Registration{work.NeedsPostgres()}}
+	var out, errOut bytes.Buffer
+	err := Execute(t.Context(), []string{"validate", "-c", path}, &out, &errOut, program)
+	if !errors.Is(err, app.ErrNoPostgres) || out.Len() > 0 {
+		t.Errorf("got %q, %v, want ErrNoPostgres", out.String(), err)
+	}
+}
 
 // TestValidatePrintsJobs checks that validate prints the jobs of the file and of the program, with
 // defaults and without secrets.
