@@ -23,7 +23,7 @@ func ForCommands(given ...Option) (app.Options, error) {
 // can make a Shared. The replica has the store and the locks of shared instead of the configured
 // ones. It has no address for a page, no webhooks and no collector of traces.
 func ForTest(shared *app.Shared, given ...Option) (*Replica, *app.Replica, error) {
-	inMemory := change(func(c *configs.Config) {
+	inMemory := change(urlKey, func(c *configs.Config) {
 		c.Database = configs.Defaults().Database
 		// The jobs may have handlers for PostgreSQL, which New refuses with SQLite.
 		c.Database.URL = configs.NewSecret("postgres://holdfasttest")

@@ -28,11 +28,15 @@ type Option func(*options)
 
 type options struct {
 	app.Options
-	config  *configs.Config // nil: file, or an embedded replica
-	file    string
-	stores  []string                // the options that set the database, each once
-	changes []func(*configs.Config) // of the configuration
+	config   *configs.Config // nil: file, or an embedded replica
+	file     string
+	stores   []string                // the options that set the database, each once
+	changes  []func(*configs.Config) // of the configuration
+	replaced []string                // the keys that changes set
 }
+
+// urlKey is the key of the database.
+const urlKey = "database.url"
 
 // setsDatabase returns the option with that name, which sets the database by the URL.
 func setsDatabase(name, url string) Option {
@@ -40,7 +44,7 @@ func setsDatabase(name, url string) Option {
 		if !slices.Contains(o.stores, name) {
 			o.stores = append(o.stores, name)
 		}
-		change(func(c *configs.Config) { c.Database.URL = configs.NewSecret(url) })(o)
+		change(urlKey, func(c *configs.Config) { c.Database.URL = configs.NewSecret(url) })(o)
 	}
 }
 
@@ -55,9 +59,11 @@ func (o *options) checkDatabase() error {
 	return nil
 }
 
-// change returns the option to change the configuration.
-func change(f func(*configs.Config)) Option {
-	return func(o *options) { o.changes = append(o.changes, f) }
+// change returns the option to set a key of the configuration by f.
+func change(key string, f func(*configs.Config)) Option {
+	return func(o *options) {
+		o.changes, o.replaced = append(o.changes, f), append(o.replaced, key)
+	}
 }
 
 func newOptions(given []Option) *options {
@@ -104,7 +110,7 @@ func WithPostgresPool(pool *pgxpool.Pool) Option {
 // WithSchema sets the PostgreSQL schema of Holdfast's tables, which is holdfast by default.
 // Clusters with different schemas can share a database.
 func WithSchema(name string) Option {
-	return change(func(c *configs.Config) { c.Database.Schema = name })
+	return change("database.schema", func(c *configs.Config) { c.Database.Schema = name })
 }
 
 // WithSQLite sets the database: a file, which belongs to one process. The driver is sqlite.Driver
@@ -124,7 +130,7 @@ func WithDriver(driver storage.Driver) Option { return func(o *options) { o.Driv
 // WithMemcached sets the memcached servers, host:port each, that have the advisory locks. All
 // replicas must have the same servers in the same order.
 func WithMemcached(servers ...string) Option {
-	return change(func(c *configs.Config) {
+	return change("locking.memcached.servers", func(c *configs.Config) {
 		m := configs.NewMemcached(servers...)
 		if given := c.Locking.Memcached; given != nil {
 			*m = *given
@@ -137,7 +143,7 @@ func WithMemcached(servers ...string) Option {
 // WithReplicaName sets the name of the replica, which must differ between live replicas. If a
 // replica was killed, the next process with its name ends the old session at once.
 func WithReplicaName(name string) Option {
-	return change(func(c *configs.Config) {
+	return change("replica.name", func(c *configs.Config) {
 		c.Replica = configs.Replica{Name: name}
 	})
 }
@@ -146,7 +152,7 @@ func WithReplicaName(name string) Option {
 func WithPage(maker page.Maker, listen string) Option {
 	return func(o *options) {
 		WithAdmin(maker)(o)
-		change(func(c *configs.Config) { c.Admin.Listen = listen })(o)
+		change("admin.listen", func(c *configs.Config) { c.Admin.Listen = listen })(o)
 	}
 }
 
@@ -247,7 +253,8 @@ func (o *options) load() (*configs.Config, error) {
 		config.Admin.Listen = ""
 		return o.complete(&config)
 	}
-	config, err := configs.Load(o.file, checked, configs.WithBuiltJobs(o.Jobs...))
+	config, err := configs.Load(o.file, checked, configs.WithBuiltJobs(o.Jobs...),
+		configs.WithReplaced(o.replaced...))
 	if err != nil || len(o.changes) == 0 {
 		return config, err
 	}

@@ -2,6 +2,8 @@ package holdfast_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -51,6 +53,42 @@ func TestNewRefusesDatabases(t *testing.T) {
 			holdfast.WithPostgres(url)}, ""},
 	} {
 		_, err := holdfast.New(append(c.options, holdfast.WithLog(zerolog.Nop(), nil))...)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// TestOptionsReplaceValuesOfTheFile checks that the file is checked with the values of the options,
+// and not with those that they replace.
+func TestOptionsReplaceValuesOfTheFile(t *testing.T) {
+	postgres := holdfast.WithPostgres("postgres://127.0.0.1:1/none")
+	embedded := holdfast.WithSQLite(sqlite.Driver, "a.db")
+	const memcached = "locking: {memcached: {servers: ['127.0.0.1:11211']}}"
+	for name, c := range map[string]struct {
+		text   string
+		option holdfast.Option
+		want   string // in the error; "" for none
+	}{
+		"memcached":                {memcached, postgres, ""},
+		"memcached and a pool":     {memcached, holdfast.WithPostgresPool(poolOf(t, "6")), ""},
+		"memcached and SQLite":     {memcached, embedded, "found memcached with a sqlite:// database"},
+		"schema":                   {"database: {schema: jobs}", postgres, ""},
+		"schema and SQLite":        {"database: {schema: jobs, url: 'postgres://h/d'}", embedded, "SQLite has no schemas"},
+		"jobs_url":                 {"database: {jobs_url: 'postgres://jobs@h/d'}", postgres, ""},
+		"jobs_url and SQLite":      {"database: {jobs_url: 'postgres://jobs@h/d'}", embedded, "SQLite has no roles"},
+		"another schema":           {"database: {url: 'postgres://h/d', schema: X}", holdfast.WithSchema("x"), ""},
+		"an invalid schema":        {"database: {url: 'postgres://h/d'}", holdfast.WithSchema("X"), `found "X"`},
+		"another address":          {"admin: {listen: '0.0.0.0:80'}", holdfast.WithPage(admin.Page, "127.0.0.1:0"), ""},
+		"an address without users": {"", holdfast.WithPage(admin.Page, "0.0.0.0:80"), "without admin.users"},
+	} {
+		path := filepath.Join(t.TempDir(), "holdfast.yaml")
+		text := c.text + "\njobs: [{name: a, handler: command, params: {command: [x]}}]\n"
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := holdfast.New(holdfast.WithConfigFile(path), holdfast.WithDriver(sqlite.Driver),
+			holdfast.WithAdmin(admin.Page), c.option, holdfast.WithLog(zerolog.Nop(), nil))
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}

@@ -35,6 +35,7 @@ type options struct {
 	lookup   func(string) (string, bool)
 	jobs     map[string]schedule.Schedule // possible dependencies of a single job; nil: any
 	built    []BuiltJob
+	replaced []string // keys
 }
 
 func newOptions(opts []Option) options {
@@ -54,6 +55,13 @@ func WithHandlers(h Handlers) Option { return func(o *options) { o.handlers = h 
 // WithEnv replaces os.LookupEnv for ${NAME}.
 func WithEnv(lookup func(name string) (value string, set bool)) Option {
 	return func(o *options) { o.lookup = lookup }
+}
+
+// WithReplaced names keys, such as database.url, whose values the program replaces afterwards.
+// Their values are not checked, and neither is what depends on them. So the program must call
+// [Build] with its own values.
+func WithReplaced(keys ...string) Option {
+	return func(o *options) { o.replaced = append(o.replaced, keys...) }
 }
 
 // Load reads the file at path. It returns mistakes in the file as *Errors, and wraps the system's
@@ -87,6 +95,9 @@ func (d *document) parseConfig(data []byte, folder string, o options) (*Config, 
 	if tree != nil {
 		dec := &decoder{document: d, config: &config, folder: folder}
 		dec.decode(tree, reflect.ValueOf(&config).Elem(), "", "")
+	}
+	for _, key := range o.replaced {
+		d.broken[key] = true
 	}
 	c.check()
 	if err := d.err(); err != nil {

@@ -64,7 +64,7 @@ type document struct {
 	file   string // or the job, if Go code made it
 	built  bool   // Go code made it, so it has no lines
 	places map[string]place
-	broken map[string]bool // paths with a mistake in them
+	broken map[string]bool // paths with a mistake in them, or replaced by the program
 	*mistakes
 }
 
@@ -171,7 +171,7 @@ func (d *document) given(path string) bool {
 	return ok
 }
 
-// sound reports whether path has no mistakes in it so far.
+// sound reports whether path has no mistakes in it so far, and the program does not replace it.
 func (d *document) sound(path string) bool { return !d.broken[path] }
 
 // firstGiven returns the first path that is in the file, or the first path.

@@ -328,6 +328,20 @@ jobs:
 	})
 }
 
+// TestFileWithoutItsDatabase checks a file whose database the program sets by an option that the
+// test does not give.
+func TestFileWithoutItsDatabase(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "holdfast.yaml")
+	if err := os.WriteFile(path, []byte("database: {schema: jobs}\n"+
+		"locking: {memcached: {servers: ['127.0.0.1:1']}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := holdfasttest.New(t, holdfast.WithConfigFile(path), holdfast.WithJobs(every(nothing)))
+		s.Fire("rollup").Expect(jobs.Succeeded)
+	})
+}
+
 // TestSchedulerOnPostgres checks that handlers for PostgreSQL write in the transaction of the test.
 func TestSchedulerOnPostgres(t *testing.T) {
 	url := database(t)
