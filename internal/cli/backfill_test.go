@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -27,7 +28,8 @@ func (b *scriptedBackfill) Pauses(context.Context) ([]storage.Pause, error) {
 }
 
 func (b *scriptedBackfill) Jobs(context.Context) ([]admin.Job, error) {
-	return []admin.Job{{Name: "rollup", Pauses: b.pauses}, {Name: "other"}}, nil
+	return []admin.Job{{Name: "rollup", Pauses: b.pauses}, {Name: "other"},
+		{Name: "gone", Removed: true}}, nil
 }
 
 func (b *scriptedBackfill) Backfill(context.Context, uuid.UUID) (storage.Backfill, error) {
@@ -72,6 +74,23 @@ func TestBackfillsOfPausedJobs(t *testing.T) {
 			t.Errorf("got %q, want %q", &notes, want)
 		}
 	})
+}
+
+// TestJobOfOtherReplicas checks the advice for a job that the store has and this configuration does
+// not.
+func TestJobOfOtherReplicas(t *testing.T) {
+	in := &scriptedBackfill{}
+	missing := fmt.Errorf("job: %w in this configuration; use a replica that has the job",
+		storage.ErrNotFound)
+	for job, want := range map[string]string{
+		"rollup": missing.Error() + ": give its address in --server",
+		"rolup":  `job "rolup": not found in the store; did you mean "rollup"?`,
+		"gone":   `job "gone": not found in the store; check that a replica with this job runs`,
+	} {
+		if err := withJobAdvice(t.Context(), in, missing, job); err == nil || err.Error() != want {
+			t.Errorf("%s: got %v, want %s", job, err, want)
+		}
+	}
 }
 
 // TestExitCodesOfAwaitedBackfills checks the exit code for each outcome, also after a time without

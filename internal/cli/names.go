@@ -42,12 +42,22 @@ func checkName(ctx context.Context, in cluster, what, name string, names namesIn
 	return false, nil
 }
 
-// withJobAdvice adds advice to the error for a job that the store does not have.
+// withJobAdvice adds advice to the error for a job that the store or the configuration of the
+// command does not have.
 func withJobAdvice(ctx context.Context, in cluster, err error, job string) error {
 	if !errors.Is(err, storage.ErrNotFound) {
 		return err
 	}
-	hint := hintIn(ctx, in, job, jobsIn)
+	ctx, cancel := context.WithTimeout(ctx, nameTimeout)
+	defer cancel()
+	list, _ := in.Jobs(ctx) // there is an error already
+	names := make([]string, len(list))
+	for i, j := range list {
+		if names[i] = j.Name; j.Name == job && !j.Removed {
+			return fmt.Errorf("%w: give its address in --server", err)
+		}
+	}
+	hint := didYouMean(job, names)
 	if hint == "" {
 		hint = "; check that a replica with this job runs"
 	}
