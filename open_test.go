@@ -57,6 +57,9 @@ jobs: [{name: hello, handler: greet}]
 	if err := replica.Run(t.Context()); err == nil {
 		t.Fatal("Run succeeded on an address in use")
 	}
+	if err := replica.Health(); !errors.Is(err, holdfast.ErrStopped) {
+		t.Errorf("after a failed Run, Health is %v, want %v", err, holdfast.ErrStopped)
+	}
 	if err := taken.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -76,6 +79,9 @@ jobs: [{name: hello, handler: greet}]
 		t.Fatal(err)
 	}
 	<-greeted
+	if err := replica.Health(); err != nil {
+		t.Errorf("while a later Run runs, Health is %v", err)
+	}
 }
 
 // TestOperationsWithoutRun opens a replica for one action, as a command line of a program does. The

@@ -330,6 +330,7 @@ func (r *Replica) Run(ctx context.Context) (err error) {
 	if r.ran.Load() {
 		return ErrHasRun
 	}
+	r.stopped.Store(nil) // an earlier Run may have failed in Open
 	defer func() { r.stopped.Store(&stop{err}) }()
 	if r.scheduler == nil {
 		if err := r.Open(ctx); err != nil {
