@@ -12,7 +12,7 @@ import (
 // only this module can use the result. An option that sets the configuration is an error.
 func ForCommands(given ...Option) (app.Options, error) {
 	o := newOptions(given)
-	if o.file != "" || o.config != nil || len(o.changes) > 0 {
+	if o.file != "" || o.given || len(o.changes) > 0 {
 		return app.Options{}, errors.New("found an option that sets the configuration, expected " +
 			"the flag --config")
 	}

@@ -34,6 +34,7 @@ type Job[P any] struct {
 	// soon after ctx ends. New registers Run as a handler with the name of the job.
 	Run func(ctx context.Context, run *jobs.Run, params P) error
 	// NeedsPostgres says that Run uses package postgres. With SQLite, New then returns an error.
+	// For a Handler, jobs.Registration.NeedsPostgres says the same.
 	NeedsPostgres bool
 	Handler       string // instead of Run: the name of a registered or built-in handler
 	Params        P      // its JSON is an object
@@ -109,6 +110,9 @@ func (j Job[P]) build() builtJob {
 			"in Handler")
 	case j.Run != nil && j.Handler != "":
 		mistake("handler", "found Run and Handler, expected one of them")
+	case j.Run == nil && j.NeedsPostgres:
+		mistake("handler", "found NeedsPostgres without Run, expected NeedsPostgres() of the "+
+			"registration of the handler")
 	case j.Run != nil:
 		handler := jobs.Handle(j.Name, j.Run)
 		if j.NeedsPostgres {

@@ -123,6 +123,8 @@ func TestMistakesOfJobsInGo(t *testing.T) {
 			Handler: "command", Params: make(chan int), NoTables: true},
 		holdfast.Job[struct{}]{Name: "late", Schedule: schedule.After("nowhere"), Run: nothing,
 			NoTables: true, Overlap: "both", Priority: 12},
+		holdfast.Job[struct{}]{Name: "handled", OnlyTriggered: true, NoTables: true,
+			Handler: "command", NeedsPostgres: true},
 	))
 	var wrong *configs.Errors
 	if !errors.As(err, &wrong) {
@@ -142,6 +144,7 @@ func TestMistakesOfJobsInGo(t *testing.T) {
 		`job "late": overlap: found "both", expected one of skip, queue, allow`,
 		`job "late": priority: found 12, expected a whole number, 1 to 9`,
 		`job "late": schedule.after[0]: unknown job "nowhere"`,
+		`job "handled": handler: found NeedsPostgres without Run`,
 	} {
 		if !strings.Contains("\n"+err.Error(), "\n"+want) {
 			t.Errorf("no mistake begins with\n%s in\n%v", want, err)

@@ -29,6 +29,7 @@ type Option func(*options)
 type options struct {
 	app.Options
 	config   *configs.Config // nil: file, or an embedded replica
+	given    bool            // WithConfig was given
 	file     string
 	stores   []string                // the options that set the database, each once
 	changes  []func(*configs.Config) // of the configuration
@@ -79,11 +80,13 @@ func newOptions(given []Option) *options {
 func WithConfigFile(path string) Option { return func(o *options) { o.file = path } }
 
 // WithConfig sets the configuration. It comes from configs.Load, configs.Parse or configs.Defaults,
-// and the program may have changed its fields. New does not change it.
+// and the program may have changed its fields. New does not change it, and refuses nil.
 //
 // Without WithConfig and WithConfigFile, the replica has the configuration of configs.Defaults, but
 // without its page. [WithPage] sets an address for the page.
-func WithConfig(config *configs.Config) Option { return func(o *options) { o.config = config } }
+func WithConfig(config *configs.Config) Option {
+	return func(o *options) { o.config, o.given = config, true }
+}
 
 // WithPostgres sets the database: a libpq URL, such as postgres://holdfast@db/app. It cannot be
 // combined with [WithPostgresPool] and [WithSQLite].
@@ -244,9 +247,11 @@ func (o *options) load() (*configs.Config, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case o.file != "" && o.config != nil:
+	case o.file != "" && o.given:
 		return nil, errors.New("found WithConfig and WithConfigFile, expected one of them")
-	case o.config != nil:
+	case o.given && o.config == nil:
+		return nil, errors.New("found nil in WithConfig, expected a configuration")
+	case o.given:
 		return o.complete(o.config)
 	case o.file == "":
 		config := configs.Defaults()

@@ -32,7 +32,7 @@ func poolOf(t *testing.T, connections string) *pgxpool.Pool {
 }
 
 // TestNewRefusesDatabases checks that a mistake in the database is an error of New, and not of
-// Open.
+// Open, and that a program without its configuration does not use the default database.
 func TestNewRefusesDatabases(t *testing.T) {
 	const url = "postgres://127.0.0.1:1/none"
 	for name, c := range map[string]struct {
@@ -49,6 +49,8 @@ func TestNewRefusesDatabases(t *testing.T) {
 		"a small pool": {[]holdfast.Option{holdfast.WithPostgresPool(poolOf(t, "5"))},
 			"the pool has at most 5 connections, expected at least 6"},
 		"a pool": {[]holdfast.Option{holdfast.WithPostgresPool(poolOf(t, "6"))}, ""},
+		"no configuration": {[]holdfast.Option{holdfast.WithConfig(nil)},
+			"found nil in WithConfig, expected a configuration"},
 		"one database twice": {[]holdfast.Option{holdfast.WithPostgres(url),
 			holdfast.WithPostgres(url)}, ""},
 	} {
@@ -198,7 +200,8 @@ func TestMissingPartsAreReportedTogether(t *testing.T) {
 // configuration, which the flag --config names.
 func TestCommandsTakeNoConfiguration(t *testing.T) {
 	for _, given := range []holdfast.Option{holdfast.WithPage(admin.Page, "127.0.0.1:1"),
-		holdfast.WithConfigFile("a.yaml"), holdfast.WithPostgres("postgres://h/d")} {
+		holdfast.WithConfigFile("a.yaml"), holdfast.WithPostgres("postgres://h/d"),
+		holdfast.WithConfig(nil)} {
 		if _, err := holdfast.ForCommands(given); err == nil ||
 			!strings.Contains(err.Error(), "--config") {
 			t.Errorf("got %v, want an error that names --config", err)
