@@ -25,6 +25,10 @@ program can commit later than entries with a later time. If you export
 repeatedly, let the times overlap, and drop entries whose id you have already.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if c.format == yamlFormat || c.format == wideFormat {
+				return fmt.Errorf("-o %s: expected json, because each line of the output is an "+
+					"entry as JSON", c.format)
+			}
 			filter := storage.AuditFilter{Limit: storage.MaxBatch}
 			for _, flag := range []struct {
 				name, text string

@@ -76,7 +76,19 @@ func exported(t *testing.T, text string) []storage.Audited {
 
 func TestAuditExport(t *testing.T) {
 	config, entries := auditedFile(t, 5)
+	for _, format := range []string{"yaml", "wide"} {
+		var out bytes.Buffer
+		err := Execute(t.Context(), []string{"audit", "export", "-c", config, "-o", format}, &out,
+			&out, app.Options{})
+		if want := "-o " + format + ": expected json"; err == nil || out.Len() > 0 ||
+			!strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %q, %v, want %q", &out, err, want)
+		}
+	}
 	text := runs(t, config, "audit", "export")
+	if asked := runs(t, config, "audit", "export", "-o", "json"); asked != text {
+		t.Errorf("-o json: got\n%s\nwant\n%s", asked, text)
+	}
 	if !strings.Contains(text, `"target":"group a<3>"`) {
 		t.Errorf("the export escapes targets: %s", text)
 	}

@@ -31,6 +31,10 @@ code is 1 if there is such a line.`,
   scheduler import crontab /etc/crontab --system --timezone Europe/Berlin`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if c.format == jsonFormat || c.format == wideFormat {
+				return fmt.Errorf("-o %s: expected yaml, because the output is a part of a "+
+					"configuration", c.format)
+			}
 			in := io.Reader(cmd.InOrStdin())
 			if args[0] != "-" {
 				file, err := os.Open(args[0])

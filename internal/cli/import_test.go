@@ -40,6 +40,16 @@ func TestImportCrontab(t *testing.T) {
 		!strings.Contains(warnings, "line 1: @reboot") {
 		t.Errorf("a line without a job: got %q, warnings %q, %v", out, warnings, err)
 	}
+	for format, want := range map[string]string{"json": "-o json: expected yaml",
+		"wide": "-o wide: expected yaml", "yaml": ""} {
+		var written bytes.Buffer
+		err := Execute(t.Context(), []string{"import", "crontab", path, "-o", format}, &written,
+			&bytes.Buffer{}, app.Options{})
+		if refused := want != ""; err == nil || refused != (written.Len() == 0) ||
+			!strings.HasPrefix(err.Error(), want) {
+			t.Errorf("-o %s: got %q, %v, want %q", format, &written, err, want)
+		}
+	}
 	if err := Execute(t.Context(), []string{"import", "crontab", path + "x"}, &bytes.Buffer{},
 		&bytes.Buffer{}, app.Options{}); err == nil {
 		t.Error("no file: got no error")
