@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +13,6 @@ import (
 
 // auditExportCommand returns the command "audit export".
 func (c *commandLine) auditExportCommand() *cobra.Command {
-	var since, until string
 	cmd := remotely(&cobra.Command{
 		Use:   "export",
 		Short: "Write the audit log as JSON lines, oldest first",
@@ -24,29 +22,26 @@ An entry appears when its transaction commits. A trigger in a transaction of a
 program can commit later than entries with a later time. If you export
 repeatedly, let the times overlap, and drop entries whose id you have already.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if c.format == yamlFormat || c.format == wideFormat {
 				return fmt.Errorf("-o %s: expected json, because each line of the output is an "+
 					"entry as JSON", c.format)
 			}
 			filter := storage.AuditFilter{Limit: storage.MaxBatch}
-			for _, flag := range []struct {
-				name, text string
-				at         *time.Time
-			}{{"since", since, &filter.Since}, {"until", until, &filter.Until}} {
-				var err error
-				if *flag.at, err = timeFlag(flag.name, flag.text); err != nil {
-					return err
-				}
+			if filter.Since, err = timeFlag(cmd, "since"); err != nil {
+				return err
+			}
+			if filter.Until, err = timeFlag(cmd, "until"); err != nil {
+				return err
 			}
 			return c.withCluster(cmd.Context(), func(in cluster) error {
 				return in.ExportAudit(cmd.Context(), filter, writeAudit(c.out))
 			})
 		},
 	})
-	cmd.Flags().StringVar(&since, "since", "",
+	cmd.Flags().String("since", "",
 		"only entries of this `time` and later, such as 2026-11-01T00:00:00Z or -7d")
-	cmd.Flags().StringVar(&until, "until", "", "only entries before this `time`")
+	cmd.Flags().String("until", "", "only entries before this `time`")
 	return cmd
 }
 

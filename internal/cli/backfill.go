@@ -20,9 +20,10 @@ import (
 // backfillCommand returns the command "backfill".
 func (c *commandLine) backfillCommand() *cobra.Command {
 	var request operations.BackfillRequest
-	var from, to, key string
+	var key string
 	var dry, await bool
-	cmd := c.completes(c.actionCommand(&cobra.Command{
+	var cmd *cobra.Command
+	cmd = c.completes(c.actionCommand(&cobra.Command{
 		Use: "backfill JOB --from TIME", Short: "Run a job for past scheduled times",
 		Args: cobra.ExactArgs(1),
 		Long: `Run a job for its scheduled times from --from to --to that have no run that
@@ -47,10 +48,10 @@ those that would be left out with the reason.`,
 	}, func(ctx context.Context, a *actionLine, args []string) error {
 		request.Job = args[0]
 		var err error
-		if request.From, err = timeFlag("from", from); err != nil {
+		if request.From, err = timeFlag(cmd, "from"); err != nil {
 			return err
 		}
-		if request.To, err = timeFlag("to", to); err != nil {
+		if request.To, err = timeFlag(cmd, "to"); err != nil {
 			return err
 		}
 		return a.withCluster(ctx, func(in cluster) error {
@@ -71,8 +72,8 @@ those that would be left out with the reason.`,
 			return a.printBackfills(ctx, in, b, b)
 		})
 	}), jobsIn)
-	cmd.Flags().StringVar(&from, "from", "", "first `time`, such as 2026-03-01T00:00:00Z")
-	cmd.Flags().StringVar(&to, "to", "", "last `time` (default: now)")
+	cmd.Flags().String("from", "", "first `time`, such as 2026-03-01T00:00:00Z")
+	cmd.Flags().String("to", "", "last `time` (default: now)")
 	cmd.Flags().IntVar(&request.Parallel, "parallel", 1,
 		"maximum `number` of runs that have not ended")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only print what the backfill would do")

@@ -22,7 +22,7 @@ const maxNext = 100_000
 
 // nextCommand returns the command "next".
 func (c *commandLine) nextCommand() *cobra.Command {
-	var expression, zone, from string
+	var expression, zone string
 	var count int
 	var excluded bool
 	cmd := &cobra.Command{
@@ -44,7 +44,7 @@ names the calendar that excludes a firing.`,
 			if count < 1 || count > maxNext {
 				return fmt.Errorf("-n: expected 1 to %d, found %d", maxNext, count)
 			}
-			start, err := timeFlag("from", from)
+			start, err := timeFlag(cmd, "from")
 			if err != nil {
 				return err
 			}
@@ -71,7 +71,7 @@ names the calendar that excludes a firing.`,
 	cmd.Flags().StringVar(&expression, "schedule", "", "schedule `expression`: cron, @daily, "+
 		"\"quartz:0 0 12 L * ?\", every:90s, \"every 1 month at 02:30\", at:2026-01-31T09:00:00Z")
 	cmd.Flags().StringVar(&zone, "timezone", "UTC", "time `zone` for --schedule")
-	cmd.Flags().StringVar(&from, "from", "",
+	cmd.Flags().String("from", "",
 		"start after this `time`, such as 2026-01-31T09:00:00Z or \"tomorrow 00:00\" "+
 			"(default: now)")
 	cmd.Flags().BoolVar(&excluded, "excluded", false,

@@ -22,7 +22,7 @@ import (
 func (c *commandLine) runsCommand() *cobra.Command {
 	var filter storage.RunFilter
 	var states []string
-	var job, since, until, backfill string
+	var job, backfill string
 	var attempt int
 	cmd := remotely(&cobra.Command{
 		Use:   "runs [RUN]",
@@ -54,10 +54,10 @@ func (c *commandLine) runsCommand() *cobra.Command {
 						backfill)
 				}
 			}
-			if filter.From, err = timeFlag("since", since); err != nil {
+			if filter.From, err = timeFlag(cmd, "since"); err != nil {
 				return err
 			}
-			if filter.Until, err = timeFlag("until", until); err != nil {
+			if filter.Until, err = timeFlag(cmd, "until"); err != nil {
 				return err
 			}
 			return c.withCluster(cmd.Context(), func(in cluster) error {
@@ -83,9 +83,9 @@ func (c *commandLine) runsCommand() *cobra.Command {
 	cmd.Flags().IntVarP(&filter.Limit, "count", "n", 50, "maximum `number` of runs")
 	cmd.Flags().IntVar(&attempt, "attempt", 0,
 		"show the output of the attempt with this `number`; 0 is the last one")
-	cmd.Flags().StringVar(&since, "since", "",
+	cmd.Flags().String("since", "",
 		"only runs that were created at this `time` or later, such as \"yesterday 22:00\" or -2h")
-	cmd.Flags().StringVar(&until, "until", "", "only runs that were created before this `time`")
+	cmd.Flags().String("until", "", "only runs that were created before this `time`")
 	c.completesFlag(cmd, "job", jobsIn)
 	c.completesFlag(cmd, "group", groupsIn)
 	c.completesFlag(cmd, "replica", replicasIn)

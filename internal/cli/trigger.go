@@ -20,7 +20,7 @@ import (
 // triggerCommand returns the command "trigger".
 func (c *commandLine) triggerCommand() *cobra.Command {
 	var request storage.TriggerRequest
-	var params, at string
+	var params string
 	var wait time.Duration
 	var await bool
 	var cmd *cobra.Command
@@ -60,7 +60,7 @@ does not end the run.`,
 			request.Wait = &wait
 		}
 		var err error
-		if request.At, err = timeFlag("at", at); err != nil {
+		if request.At, err = timeFlag(cmd, "at"); err != nil {
 			return err
 		}
 		if request.Params, err = readParams(params); err != nil {
@@ -91,7 +91,7 @@ does not end the run.`,
 			"such as 10m; 0 refuses a trigger that would have to wait")
 	cmd.Flags().BoolVar(&await, "wait", false,
 		"wait until the run has ended, and exit with a code for its outcome")
-	cmd.Flags().StringVar(&at, "at", "", "start the run at this `time`, such as "+
+	cmd.Flags().String("at", "", "start the run at this `time`, such as "+
 		"2026-03-14T02:30:00Z, \"tomorrow 02:30\" or +2h")
 	cmd.Flags().DurationVar(&request.Delay, "delay", 0,
 		"start the run after this `duration`, such as 2h")

@@ -45,6 +45,11 @@ func TestMistakesInArguments(t *testing.T) {
 		{"jobs -o jsno", 1, `unknown format; did you mean "json"?`},
 		{"runs --state runing", 1, `found "runing"; did you mean "running"?`},
 		{"runs --since monday", 1, "--since: expected a time such as "},
+		{"runs --since=", 1, "--since: found nothing, expected a time such as "},
+		{"trigger a --at=", 1, "--at: found nothing, expected a time such as "},
+		{"backfill a --from=", 1, "--from: found nothing, expected a time such as "},
+		{"audit export --until=", 1, "--until: found nothing, expected a time such as "},
+		{"next --from=", 1, "--from: found nothing, expected a time such as "},
 		{"audit --action puase", 1, `--action: unknown action "puase"; did you mean "pause"?`},
 	} {
 		got := perform(t, nil, strings.Fields(test.args)...)
