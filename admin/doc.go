@@ -36,6 +36,10 @@
 // 503 with the error. Pages show the last copy that this replica cached, marked as stale with its
 // age. A page is never blank.
 //
+// A request waits for its turn for at most half of that time, because few requests query the store
+// at the same time. Then its answer says that there are too many, and has the last status of the
+// cluster.
+//
 // # Access
 //
 // A single table of routes lists the access that each route requires, and Handler builds the guards

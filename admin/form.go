@@ -142,7 +142,7 @@ func (s base) refusedForm(r *http.Request, sent url.Values, err error) (form, in
 	if len(f.Problems) > 0 {
 		f.ErrorText = "the input is invalid"
 	}
-	if status == http.StatusServiceUnavailable {
+	if status == http.StatusServiceUnavailable && !errors.Is(err, pages.ErrBusy) {
 		f.Result = "Result unknown"
 	}
 	return f, status
@@ -161,6 +161,8 @@ const keyUsedAdvice = "This form was submitted before with other input, and that
 // adviceOn says what to do after an error.
 func adviceOn(err error, status int) string {
 	switch {
+	case errors.Is(err, pages.ErrBusy):
+		return "Nothing was done. Submit again."
 	case status == http.StatusServiceUnavailable:
 		return "The database did not answer, so the result is unknown. Submit again: the action " +
 			"runs at most once."
@@ -190,8 +192,8 @@ func showAction[T any](s base, w http.ResponseWriter, r *http.Request, d actionP
 		s.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	snap, known, asked, err := pages.QueryOrCached(s.Site, r.Context(), frame.Address, &frame,
-		d.load)
+	frame.SlowedSignIns = s.SlowedSignIns(r)
+	known, asked, err := pages.QueryOrCached(s.Site, r.Context(), frame.Address, &frame, d.load)
 	if err != nil && f.err == nil {
 		// a form that was sent is shown again in any case
 		code := http.StatusNotFound
@@ -204,8 +206,6 @@ func showAction[T any](s base, w http.ResponseWriter, r *http.Request, d actionP
 	if status == 0 {
 		status = asked
 	}
-	frame.SlowedSignIns = s.SlowedSignIns(r)
-	s.Judge(r.Context(), &frame, snap)
 	f.Title, f.Action = d.title, frame.Address
 	f.Idle = f.Idle || known == nil && f.err == nil
 	d.form(&f, known)

@@ -22,7 +22,7 @@ func (s clusterPages) overviewJSON(w http.ResponseWriter, r *http.Request) {
 func (s clusterPages) overview(ctx context.Context,
 	slowed []cluster.SlowedSignIns) (Overview, int) {
 	f := pages.Frame{SlowedSignIns: slowed}
-	snap, content, status, err := pages.QueryOrCached(s.Site, ctx, "/", &f, s.reader.Overview)
+	content, status, err := pages.QueryOrCached(s.Site, ctx, "/", &f, s.reader.Overview)
 	if content == nil { // no sender can cause an error of Overview
 		content = new(Overview)
 		*content = cluster.EmptyOverview()
@@ -30,7 +30,6 @@ func (s clusterPages) overview(ctx context.Context,
 			f.Error, status = pages.StoreError(err), http.StatusServiceUnavailable
 		}
 	}
-	s.Judge(ctx, &f, snap)
 	s.completeOverview(content, &f)
 	return *content, status
 }
@@ -58,19 +57,19 @@ func (s clusterPages) overviewPage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// statusJSON answers with the status of the cluster. If the store does not answer, the HTTP status
-// is 503.
+// statusJSON answers with the status of the cluster. If the state could not be read, the HTTP
+// status is 503. Then the status is that of a store that does not answer, or the last one if too
+// many requests query the store.
 func (s clusterPages) statusJSON(w http.ResponseWriter, r *http.Request) {
 	if err := param.Only(r); err != nil {
 		s.WriteError(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	f := pages.Frame{SlowedSignIns: s.SlowedSignIns(r)}
-	snap, _, status, err := pages.QueryOrCached(s.Site, r.Context(), "/api/v1/status", &f,
+	_, status, err := pages.QueryOrCached(s.Site, r.Context(), "/api/v1/status", &f,
 		func(context.Context, cluster.Snapshot) (struct{}, error) { return struct{}{}, nil })
 	if err != nil { // ErrNotFound of a session that ended meanwhile
-		f.Error, status = pages.StoreError(err), http.StatusServiceUnavailable
+		status = http.StatusServiceUnavailable
 	}
-	s.Judge(r.Context(), &f, snap)
 	s.WriteJSON(w, status, f.Status)
 }

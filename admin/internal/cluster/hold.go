@@ -37,6 +37,9 @@ type Hold struct {
 	mu    sync.Mutex
 	read  map[Kind]time.Time // when each rule was last evaluated
 	known map[problemKey]*heldProblem
+
+	judged   Status // the last one, without sign-ins
+	judgedAt time.Time
 }
 
 // problemKey identifies a problem while its text changes.
@@ -125,4 +128,24 @@ func (h *Hold) end(key problemKey, one *heldProblem, now, storeNow time.Time) []
 	p, at := one.Problem, storeNow.Add(-now.Sub(one.endedAt)).UTC()
 	p.Text, p.EndedAt = p.ended, &at
 	return []Problem{p}
+}
+
+// keep notes the last status.
+func (h *Hold) keep(v Status) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.judged, h.judgedAt = v, time.Now()
+}
+
+// last returns the last status, or an unknown one if that is older than HoldTime.
+func (h *Hold) last(by ServedBy, slowed []SlowedSignIns) Status {
+	h.mu.Lock()
+	v, age := h.judged, time.Since(h.judgedAt)
+	h.mu.Unlock()
+	if age < HoldTime {
+		return v.complete(by, slowed)
+	}
+	v = Status{Problems: []Problem{}, Parts: []StatusPart{}}.complete(by, slowed)
+	v.Severity, v.Headline = Amber, "The state of the cluster is unknown"
+	return v
 }

@@ -62,6 +62,12 @@ func (l Local) Status(ctx context.Context, p Snapshot, storeError string,
 	return l.Hold.status(e)
 }
 
+// LastStatus returns the last status, for a request that could not read the state. Hold must not be
+// nil.
+func (l Local) LastStatus(ctx context.Context, slowed []SlowedSignIns) Status {
+	return l.Hold.last(l.ServedBy(ctx), slowed)
+}
+
 // CheckReady returns why the replica cannot start runs, or nil.
 func (l Local) CheckReady(ctx context.Context) error {
 	if l.Ready == nil {

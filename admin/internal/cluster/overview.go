@@ -30,9 +30,9 @@ type Overview struct {
 	ServedBy ServedBy  `json:"served_by"`
 	// Memcached is this replica's view of the memcached servers, or nil without memcached.
 	Memcached *MemcachedView `json:"memcached,omitempty"`
-	// the store did not answer; this is the last known state
+	// the state could not be queried; this is the last known one
 	Stale bool   `json:"stale"`
-	Error string `json:"error,omitempty"` // why the store did not answer
+	Error string `json:"error,omitempty"` // why it could not be queried
 
 	Waiting []storage.Record `json:"waiting"` // oldest first
 	// waited for, then held, then others; each by name

@@ -171,15 +171,16 @@ func drainingProblems(e Evidence, add func(Problem)) {
 }
 
 // signInProblems reports users whose sign-ins are slowed.
-func signInProblems(e Evidence, add func(Problem)) {
-	for _, s := range e.SlowedSignIns {
-		add(Problem{Kind: KindSignIns, Severity: Amber, Subject: s.User, Link: "/audit",
-			Count: s.Failures,
+func signInProblems(slowed []SlowedSignIns) (found []Problem) {
+	for _, s := range slowed {
+		found = append(found, Problem{Kind: KindSignIns, Severity: Amber, Subject: s.User,
+			Link: "/audit", Count: s.Failures,
 			Text: fmt.Sprintf("%s as user %s failed within %s. Sign-ins as this user are slowed, "+
 				"except in known browsers.",
 				words.Title(words.Plural(s.Failures, "sign-in", "sign-ins")), s.User,
 				words.Span(s.Since))})
 	}
+	return found
 }
 
 // deliveriesOf are deliveries of one webhook.

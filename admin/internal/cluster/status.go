@@ -83,20 +83,29 @@ func NewStatus(e Evidence) Status { return new(Hold).status(e) }
 
 // status applies the rules. It depends on the evidence and on earlier statuses.
 func (h *Hold) status(e Evidence) Status {
-	v := Status{Severity: Neutral, Now: e.Now, ServedBy: e.ServedBy}
+	v := Status{Now: e.Now}
 	now, kinds := e.Now, Kinds()
 	if e.StoreError != "" { // Now is that of a cached snapshot
 		now, kinds = time.Now(), []Kind{KindStore, KindMemcached, KindDatabase}
 	}
-	v.Problems = append([]Problem{}, h.apply(problems(e), kinds, now)...) // never null
+	v.Problems = h.apply(problems(e), kinds, now)
+	v.Parts = statusParts(e, v.Problems)
+	h.keep(v)
+	return v.complete(e.ServedBy, e.SlowedSignIns)
+}
+
+// complete adds what is known about one viewer and the replica that answers, and sums up.
+func (v Status) complete(by ServedBy, slowed []SlowedSignIns) Status {
+	v.ServedBy = by
 	// What one viewer may know of sign-ins is not kept for others.
-	signInProblems(e, func(p Problem) { v.Problems = append(v.Problems, p) })
+	v.Problems = append(append([]Problem{}, v.Problems...), // never null
+		signInProblems(slowed)...)
 	sortProblems(v.Problems)
+	v.Severity = Neutral
 	for _, p := range v.Problems {
 		v.Severity = worst(v.Severity, p.Severity)
 	}
 	v.Headline = headline(v.Severity, v.Problems)
-	v.Parts = statusParts(e, v.Problems)
 	return v
 }
 

@@ -2,6 +2,7 @@ package pages
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -58,9 +59,9 @@ func (s *Site) StoreAnswered() {
 }
 
 // StoreFailed notes that a query failed. It logs the first failure, and ignores clients that
-// disconnected.
+// disconnected and requests that did not query the store.
 func (s *Site) StoreFailed(ctx context.Context, err error) {
-	if ctx.Err() == nil && !s.pageCache.silent.Swap(true) {
+	if ctx.Err() == nil && !errors.Is(err, ErrBusy) && !s.pageCache.silent.Swap(true) {
 		s.Log.Warn().Err(err).Msg("admin store query failed")
 	}
 }

@@ -44,8 +44,9 @@ type Frame struct {
 	// users whose sign-ins are slowed, as far as the viewer may know them
 	SlowedSignIns []cluster.SlowedSignIns
 	Notice        *Notice       // the result of an action, if this page follows one
-	Error         string        // why the store did not answer
-	Stale         bool          // the page is a cached copy, because the store did not answer
+	Error         string        // why the page could not be queried, or ""
+	Silent        bool          // the reason is that the store did not answer
+	Stale         bool          // the page is a cached copy, because it could not be queried
 	Age           time.Duration // of the cached copy
 	Refresh       int           // refresh interval in seconds, or 0
 	Every         int           // refresh interval if the viewer had not stopped it, or 0

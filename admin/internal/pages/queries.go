@@ -1,18 +1,17 @@
 package pages
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 )
 
-// errBusy reports that too many requests query the store.
-var errBusy = errors.New("query store: too many concurrent requests")
+// ErrBusy reports that a request did not query the store, because too many others did.
+var ErrBusy = errors.New("query store: too many concurrent requests")
 
 const (
-	// queryTimeout bounds all queries of one request.
+	// queryTimeout bounds all queries of one request, with the wait for their turn.
 	queryTimeout = 3 * time.Second
 	// maxQueries bounds the requests that query the store concurrently, so that open pages can't
 	// take its connections from jobs.
@@ -31,15 +30,20 @@ func NewQueries() *Queries {
 	return &Queries{places: make(chan struct{}, maxQueries), Timeout: queryTimeout}
 }
 
-// Run waits for its turn and calls load with the timeout of a request.
+// Run waits for its turn and calls load with the timeout of a request. A turn comes within half of
+// that time. Otherwise Run returns ErrBusy, because the store would have too little time to answer.
 func (q *Queries) Run(parent context.Context, load func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(parent, q.Timeout)
 	defer cancel()
+	turn := time.NewTimer(q.Timeout / 2)
+	defer turn.Stop()
 	select {
 	case q.places <- struct{}{}:
 		defer func() { <-q.places }()
-	case <-ctx.Done():
-		return cmp.Or(parent.Err(), errBusy)
+	case <-turn.C:
+		return ErrBusy
+	case <-parent.Done():
+		return parent.Err()
 	}
 	err := load(ctx)
 	if err != nil && ctx.Err() != nil && parent.Err() == nil {

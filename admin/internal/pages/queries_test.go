@@ -18,8 +18,8 @@ func TestTooManyRequests(t *testing.T) {
 		}
 		synctest.Wait()
 		never := func(context.Context) error { t.Error("got a query beyond the limit"); return nil }
-		if err := r.Run(t.Context(), never); !errors.Is(err, errBusy) {
-			t.Errorf("error is %v, want errBusy", err)
+		if err := r.Run(t.Context(), never); !errors.Is(err, ErrBusy) {
+			t.Errorf("error is %v, want ErrBusy", err)
 		}
 		left, leave := context.WithCancel(t.Context())
 		leave()

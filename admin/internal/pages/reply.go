@@ -43,6 +43,9 @@ func Answer[T any](s *Site, w http.ResponseWriter, r *http.Request,
 
 // StoreError returns a message for a query that failed.
 func StoreError(err error) string {
+	if errors.Is(err, ErrBusy) {
+		return "Too many requests query the database at the same time. Try again."
+	}
 	return "The database query failed: " + words.OneLine(err.Error(), 500)
 }
 

@@ -32,7 +32,7 @@ type view[T any] struct {
 	Page *T // nil if nothing is known
 }
 
-// Show writes a page. If the store does not answer, it writes the copy that this replica cached
+// Show writes a page. If the page cannot be queried, it writes the copy that this replica cached
 // last, marked as stale.
 func Show[T any](s *Site, w http.ResponseWriter, r *http.Request, p Page[T]) {
 	f, err := s.Frame(r, p.Section, p.Title, p.Live)
@@ -47,7 +47,8 @@ func Show[T any](s *Site, w http.ResponseWriter, r *http.Request, p Page[T]) {
 		// the position before the store is queried
 		f.Events = s.Events(r.Context(), p.Topics)
 	}
-	snap, content, status, err := QueryOrCached(s, r.Context(), cacheKey(f, r), &f, p.Load)
+	f.SlowedSignIns = s.SlowedSignIns(r)
+	content, status, err := QueryOrCached(s, r.Context(), cacheKey(f, r), &f, p.Load)
 	var bad *param.Error
 	switch {
 	case errors.As(err, &bad):
@@ -57,8 +58,6 @@ func Show[T any](s *Site, w http.ResponseWriter, r *http.Request, p Page[T]) {
 		s.Refuse(w, r, http.StatusNotFound, err.Error())
 		return
 	}
-	f.SlowedSignIns = s.SlowedSignIns(r)
-	s.Judge(r.Context(), &f, snap)
 	if content != nil && p.Complete != nil {
 		p.Complete(content, &f)
 	}
@@ -71,24 +70,33 @@ func cacheKey(f Frame, r *http.Request) string {
 	return f.Address + query.Get(param.Newest) + query.Get(param.Lanes)
 }
 
-// Judge adds the status about a snapshot to the frame.
-func (s *Site) Judge(ctx context.Context, f *Frame, snap cluster.Snapshot) {
-	f.Now = snap.Now
-	f.Status = s.Local.Status(ctx, snap, f.Error, f.SlowedSignIns)
+// judge adds the status about a snapshot to the frame, or the last status if there is no snapshot:
+// a request that has not read the state knows nothing new about the cluster.
+func (s *Site) judge(ctx context.Context, f *Frame, snap *cluster.Snapshot) {
+	switch {
+	case snap == nil || ctx.Err() != nil:
+		f.Status = s.Local.LastStatus(ctx, f.SlowedSignIns)
+	case f.Silent:
+		f.Status = s.Local.Status(ctx, *snap, f.Error, f.SlowedSignIns)
+	default:
+		f.Status = s.Local.Status(ctx, *snap, "", f.SlowedSignIns)
+	}
 	f.ServedBy = f.Status.ServedBy
 }
 
-// QueryOrCached runs load with a snapshot, or returns the cached result if the store does not
-// answer. It returns errors of the caller, and notes errors of the store in the frame.
+// QueryOrCached runs load with a snapshot, or returns the cached result if the query fails. It adds
+// the status to the frame. It returns errors of the caller, and notes all others in the frame.
 func QueryOrCached[T any](s *Site, ctx context.Context, key string, f *Frame,
-	load func(context.Context, cluster.Snapshot) (T, error)) (cluster.Snapshot, *T, int, error) {
-	var snap cluster.Snapshot
+	load func(context.Context, cluster.Snapshot) (T, error)) (*T, int, error) {
+	var snap *cluster.Snapshot // nil until it is read
 	var content T
-	err := s.Queries.Run(ctx, func(ctx context.Context) (err error) {
-		if snap, err = s.Cluster.Snapshot(ctx); err != nil {
+	err := s.Queries.Run(ctx, func(ctx context.Context) error {
+		read, err := s.Cluster.Snapshot(ctx)
+		if err != nil {
 			return err
 		}
-		content, err = load(ctx, snap)
+		snap, f.Now = &read, read.Now
+		content, err = load(ctx, read)
 		return err
 	})
 	var bad *param.Error
@@ -96,20 +104,29 @@ func QueryOrCached[T any](s *Site, ctx context.Context, key string, f *Frame,
 	case err == nil:
 		s.StoreAnswered()
 		cached := content // the caller may complete its own copy for one reader
-		s.pageCache.put(key, snap, &cached)
-		return snap, &content, http.StatusOK, nil
+		s.pageCache.put(key, *snap, &cached)
+		s.judge(ctx, f, snap)
+		return &content, http.StatusOK, nil
 	case errors.As(err, &bad), errors.Is(err, storage.ErrNotFound):
-		return cluster.Snapshot{}, nil, 0, err
+		s.judge(ctx, f, snap)
+		return nil, 0, err
 	}
 	s.StoreFailed(ctx, err)
 	f.Error = StoreError(err)
-	snap, known, age := s.pageCache.lookup(key)
-	last, ok := known.(*T)
+	last, known, age := s.pageCache.lookup(key)
+	if snap == nil {
+		f.Now = last.Now
+		if f.Silent = !errors.Is(err, ErrBusy); f.Silent {
+			snap = &last
+		}
+	}
+	s.judge(ctx, f, snap)
+	cached, ok := known.(*T)
 	if !ok {
-		return cluster.Snapshot{}, nil, http.StatusServiceUnavailable, nil
+		return nil, http.StatusServiceUnavailable, nil
 	}
 	f.Stale, f.Age = true, age
-	f.Can, f.CanAll = permission.Allowed{}, permission.Allowed{} // the store accepts no actions now
-	copied := *last
-	return snap, &copied, http.StatusServiceUnavailable, nil
+	f.Can, f.CanAll = permission.Allowed{}, permission.Allowed{} // its state is not current
+	copied := *cached
+	return &copied, http.StatusServiceUnavailable, nil
 }

@@ -1,0 +1,148 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/admin/internal/pages"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
+)
+
+// stalling is a store whose clock or whose locks a request waits for until its context ends.
+type stalling struct {
+	*history
+	clock, locks atomic.Bool
+	asked        chan struct{} // gets a value when a request begins to wait; nil: none
+}
+
+func (s *stalling) Now(ctx context.Context) (time.Time, error) {
+	if s.clock.Load() {
+		return time.Time{}, s.wait(ctx)
+	}
+	return s.history.Now(ctx)
+}
+
+func (s *stalling) Locks(ctx context.Context) ([]storage.LockView, error) {
+	if s.locks.Load() {
+		return nil, s.wait(ctx)
+	}
+	return s.history.Locks(ctx)
+}
+
+func (s *stalling) wait(ctx context.Context) error {
+	if s.asked != nil {
+		s.asked <- struct{}{}
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// newStalling returns a healthy server whose requests wait for the store as long as they do in
+// production.
+func newStalling(t *testing.T) (*stalling, http.Handler) {
+	o := calm()
+	store := &stalling{history: o.Store.(*history)}
+	o.Store = store
+	server := newServer(t, o)
+	server.site.Queries = pages.NewQueries()
+	return store, server.Handler()
+}
+
+// checkHealthy checks that the status that other viewers get has no problems.
+func checkHealthy(t *testing.T, handler http.Handler) {
+	t.Helper()
+	reply := get(t, handler, "/api/v1/status")
+	if !strings.Contains(reply.Body.String(), `"headline": "Healthy"`) {
+		t.Errorf("got %d %s, want a healthy cluster", reply.Code, reply.Body)
+	}
+}
+
+// TestStatusAfterAClientThatLeft checks that a client that disconnects during a query does not look
+// like a store that does not answer.
+func TestStatusAfterAClientThatLeft(t *testing.T) {
+	for _, path := range []string{"/", "/api/v1/status", "/api/v1/overview"} {
+		store, handler := newStalling(t)
+		store.asked = make(chan struct{})
+		ctx, leave := context.WithCancel(t.Context())
+		request := httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil)
+		request.Host = "127.0.0.1:8080"
+		store.clock.Store(true)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			handler.ServeHTTP(httptest.NewRecorder(), request)
+		}()
+		<-store.asked
+		leave()
+		<-ended
+		store.clock.Store(false)
+		checkHealthy(t, handler)
+	}
+}
+
+// TestStatusWhileRequestsWait lets requests wait for their turn in vain. Their answers must say
+// that the server is busy, with the status of before.
+func TestStatusWhileRequestsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, handler := newStalling(t)
+		checkHealthy(t, handler)
+		store.locks.Store(true)
+		for range 4 {
+			go get(t, handler, "/api/v1/locks")
+		}
+		synctest.Wait()
+		const busy = "Too many requests query the database at the same time."
+		for _, path := range []string{"/", "/runs", "/jobs", "/api/v1/runs"} {
+			go func() {
+				reply := get(t, handler, path)
+				if body := reply.Body.String(); reply.Code != http.StatusServiceUnavailable ||
+					!strings.Contains(body, busy) || strings.Contains(body, "No run starts") ||
+					strings.Contains(body, "does not answer.</strong>") {
+					t.Errorf("%s: got %d %.500s, want 503 and that too many ask", path, reply.Code,
+						reply.Body)
+				}
+			}()
+		}
+		reply := get(t, handler, "/api/v1/status")
+		if reply.Code != http.StatusServiceUnavailable ||
+			!strings.Contains(reply.Body.String(), `"headline": "Healthy"`) {
+			t.Errorf("got %d %s, want 503 and the last status", reply.Code, reply.Body)
+		}
+		time.Sleep(time.Minute) // the other requests end, and the last status is old
+		for range 4 {
+			go get(t, handler, "/api/v1/locks")
+		}
+		synctest.Wait()
+		reply = get(t, handler, "/api/v1/status")
+		if !strings.Contains(reply.Body.String(), "The state of the cluster is unknown") {
+			t.Errorf("a minute later, got %s, want an unknown status", reply.Body)
+		}
+		store.locks.Store(false)
+		time.Sleep(time.Minute)
+		checkHealthy(t, handler)
+	})
+}
+
+// TestStatusOfASlowPage checks that the status is that of the state that was read, although the
+// queries of the page took too long.
+func TestStatusOfASlowPage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, handler := newStalling(t)
+		store.locks.Store(true)
+		reply := get(t, handler, "/locks")
+		body := reply.Body.String()
+		if reply.Code != http.StatusServiceUnavailable ||
+			!strings.Contains(body, "no answer within 3s") ||
+			strings.Contains(body, "No run starts") ||
+			strings.Contains(body, "does not answer.</strong>") {
+			t.Errorf("got %d %s, want 503 and that the page took too long", reply.Code, body)
+		}
+		checkHealthy(t, handler)
+	})
+}
