@@ -328,6 +328,36 @@ func TestLivePartIsReplaced(t *testing.T) {
 	until(t, window, `document.querySelector(".offline").hidden`)
 }
 
+// TestPageSaysThatALoadBalancerAnswers checks that the page says when a refresh gets an answer that
+// is no page: that of a load balancer without replicas, or a message of a replica.
+func TestPageSaysThatALoadBalancerAnswers(t *testing.T) {
+	t.Parallel()
+	window := tab(t)
+	for _, body := range []string{"503 Service Unavailable",
+		"<!doctype html><title>Holdfast</title><main>Too many connections.</main>"} {
+		var gone atomic.Bool
+		handler := hasty(t, contention()).Handler()
+		site := siteIn(t, window, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if gone.Load() {
+				http.Error(w, body, http.StatusServiceUnavailable)
+				return
+			}
+			handler.ServeHTTP(w, r)
+		}))
+		visit(t, window, screens()[2], site+"/replicas")
+		if !evaluate[bool](t, window, `document.querySelector(".offline").hidden`) {
+			t.Error("note that the replica does not answer: got one, want none")
+		}
+		gone.Store(true)
+		until(t, window, `!document.querySelector(".offline").hidden`)
+		if !strings.Contains(evaluate[string](t, window, `document.body.textContent`), "replica-4") {
+			t.Error("got no content, want the last content")
+		}
+		gone.Store(false)
+		until(t, window, `document.querySelector(".offline").hidden`)
+	}
+}
+
 // TestSignedOutPageGoesToSignIn checks that a page opens the sign-in when a refresh finds that its
 // user is signed out.
 func TestSignedOutPageGoesToSignIn(t *testing.T) {

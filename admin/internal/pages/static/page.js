@@ -300,6 +300,7 @@
     if (!event.detail.xhr.responseText.includes('id="live"')) {
       event.detail.shouldSwap = false;
       if (event.detail.xhr.status < 400) location.reload();
+      else offline(false);
     }
   });
 
