@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -127,6 +128,38 @@ func explainedTimeIs(t *testing.T, window context.Context, text, utc string) {
 	} {
 		if got := evaluate[string](t, window, test.script); got != test.want {
 			t.Errorf("the %s %q, want %q", test.what, got, test.want)
+		}
+	}
+}
+
+// TestTimeFieldIsSentAsItIs submits a form, changes its time field and submits the form again, on a
+// page that stays. Each time the form must send the time that the field shows.
+func TestTimeFieldIsSentAsItIs(t *testing.T) {
+	t.Parallel()
+	window := tabInTokyo(t)
+	handler, sent := newServer(t, explainedJob(t, "America/New_York")).Handler(),
+		make(chan []string, 1)
+	site := siteIn(t, window, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if query := r.URL.Query(); query.Has("at") {
+			sent <- query["at"]
+			w.WriteHeader(http.StatusNoContent) // the browser stays on the page
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	visit(t, window, screens()[2], site+"/jobs/rollup-sales/explain?refresh=off")
+	for _, c := range []struct{ typed, want string }{
+		{"2026-03-12T11:25", "2026-03-12T02:25:00Z"},
+		{"2026-03-13T08:00:05", "2026-03-12T23:00:05Z"},
+		{"", ""},
+	} {
+		evaluate[bool](t, window, `(() => {
+			document.getElementById("at").value = "`+c.typed+`";
+			document.querySelector('form[action$="/explain"]').requestSubmit();
+			return true;
+		})()`)
+		if got := <-sent; !slices.Equal(got, []string{c.want}) {
+			t.Errorf("for %q the form sends %q, want %q", c.typed, got, c.want)
 		}
 	}
 }

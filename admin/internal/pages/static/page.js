@@ -125,17 +125,11 @@
   });
 
   // Time fields show the zone of the page and are sent in UTC.
-  document.addEventListener("submit", (event) => {
+  document.addEventListener("formdata", (event) => {
     if (utc) return;
     for (const input of event.target.querySelectorAll('input[type="datetime-local"]')) {
       const at = new Date(input.value + "Z");
-      if (!input.value || isNaN(at)) continue;
-      const sent = document.createElement("input");
-      sent.type = "hidden";
-      sent.name = input.name;
-      sent.value = timeOf(at).toISOString().slice(0, 19) + "Z";
-      input.removeAttribute("name");
-      event.target.append(sent);
+      if (input.value && !isNaN(at)) event.formData.set(input.name, timeOf(at).toISOString().slice(0, 19) + "Z");
     }
   });
 
