@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -110,8 +111,13 @@ func (s jobPages) explainPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := r.PathValue("name")
+	query := url.Values{}
+	if instant != "" {
+		query.Set("at", instant)
+	}
 	pages.Show(s.Site, w, r, pages.Page[explainView]{
 		Template: "explain.html", Section: "/jobs", Title: "Why " + words.Cut(name, 60),
+		JSONPath: param.Address("/api/v1"+param.JobPath(name)+"/explain", query),
 		Load: func(ctx context.Context, snap cluster.Snapshot) (explainView, error) {
 			if !storable(name) {
 				return explainView{}, fmt.Errorf("job %q: %w", words.Cut(name, 200),

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"html"
 	"net/http"
 	"net/url"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 )
@@ -160,6 +162,35 @@ func TestTimeFieldIsSentAsItIs(t *testing.T) {
 		})()`)
 		if got := <-sent; !slices.Equal(got, []string{c.want}) {
 			t.Errorf("for %q the form sends %q, want %q", c.typed, got, c.want)
+		}
+	}
+}
+
+// TestJSONOfAnExplanation follows the link to the JSON of pages that the form opens. The JSON must
+// be about the same time.
+func TestJSONOfAnExplanation(t *testing.T) {
+	handler := newServer(t, explainedJob(t, "America/New_York")).Handler()
+	link := regexp.MustCompile(`<a href="([^"]*)">This page as JSON</a>`)
+	for query, want := range map[string]string{
+		"?at=2026-03-12T02%3A25%3A00Z&zone=UTC": "2026-03-12T02:25:00Z",
+		"?at=2026-03-12T11:25&zone=Asia/Tokyo":  "2026-03-12T02:25:00Z",
+		"?at=2026-03-12T11:25":                  "2026-03-12T15:25:00Z",
+		"?at=&zone=UTC":                         "2026-03-14T03:12:15Z",
+		"":                                      "2026-03-14T03:12:15Z",
+	} {
+		page := get(t, handler, "/jobs/rollup-sales/explain"+query).Body.String()
+		found := link.FindStringSubmatch(page)
+		if found == nil {
+			t.Errorf("%s: the page has no link to its JSON", query)
+			continue
+		}
+		reply := get(t, handler, html.UnescapeString(found[1]))
+		var explained struct{ At time.Time }
+		if err := json.Unmarshal(reply.Body.Bytes(), &explained); err != nil ||
+			reply.Code != http.StatusOK ||
+			explained.At.UTC().Format(time.RFC3339) != want {
+			t.Errorf("%s: %s answers %d %.300s, want %s", query, found[1], reply.Code, reply.Body,
+				want)
 		}
 	}
 }
