@@ -32,9 +32,10 @@
 //
 // # When the store does not answer
 //
-// All queries of a request together have three seconds. After that, or on an error, the API answers
-// 503 with the error. Pages show the last copy that this replica cached, marked as stale with its
-// age. A page is never blank.
+// The queries of a page or an answer together have three seconds. A search, and the look-up of the
+// job that a request is about, have three seconds of their own. After that, or on an error, the API
+// answers 503 with the error. Pages show the last copy that this replica cached, marked as stale
+// with its age. A page is never blank.
 //
 // A request waits for its turn for at most half of that time, because few requests query the store
 // at the same time. Then its answer says that there are too many, and has the last status of the

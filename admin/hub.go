@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"sync"
@@ -64,8 +65,8 @@ type hub struct {
 	streams map[*stream]bool
 	left    time.Time // when the last stream ended
 	running bool
-	latest  position // as of asked
-	asked   time.Time
+	latest  position
+	asked   time.Time // last poll, also if it failed
 }
 
 // stream is a subscription of a client to topics.
@@ -150,14 +151,14 @@ func (h *hub) take(st *stream) ([]storage.Topic, position) {
 	return news, st.seen
 }
 
-// position returns a recent position of the topics, at most pollInterval old, or nil if the store
-// can't be queried.
+// position returns a position of the topics that was the last at most pollInterval ago. While the
+// store can't be queried, it returns the last known position, which is nil if there is none.
 func (h *hub) position(ctx context.Context) position {
 	h.mu.Lock()
 	latest, recent := h.latest, time.Since(h.asked) < pollInterval
 	h.mu.Unlock()
 	if !recent {
-		h.poll(ctx)
+		_ = h.poll(ctx) // the page shows why
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return h.latest
@@ -184,7 +185,7 @@ func (h *hub) run() {
 	defer every.Stop()
 	for h.keepRunning() {
 		if h.hasStreams() {
-			h.poll(ctx)
+			_ = h.query(ctx, h.poll) // pages refresh by themselves and report the error
 		}
 		if !h.waitForPoll(ctx, every.C) {
 			return
@@ -254,17 +255,17 @@ func (h *hub) hasStreams() bool {
 	return len(h.streams) > 0
 }
 
-// poll queries the positions of the topics. If the query fails, no stream is notified. Pages
-// refresh by themselves and report the error.
-func (h *hub) poll(ctx context.Context) {
-	var marks storage.Marks
-	err := h.query(ctx, func(ctx context.Context) (err error) {
-		marks, err = h.source.Marks(ctx)
-		return err
-	})
-	if err == nil {
-		h.notify(positionOf(marks))
+// poll queries the positions of the topics. If the query fails, no stream is notified.
+func (h *hub) poll(ctx context.Context) error {
+	marks, err := h.source.Marks(ctx)
+	h.mu.Lock()
+	h.asked = time.Now()
+	h.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("positions of topics: %w", err)
 	}
+	h.notify(positionOf(marks))
+	return nil
 }
 
 // notify marks the changed topics of each stream. A nil position means that all topics may have
@@ -273,7 +274,7 @@ func (h *hub) notify(now position) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if now != nil {
-		h.latest, h.asked = now, time.Now()
+		h.latest = now
 	}
 	for st := range h.streams {
 		for _, topic := range st.topics {

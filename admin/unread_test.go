@@ -146,3 +146,32 @@ func TestStatusOfASlowPage(t *testing.T) {
 		checkHealthy(t, handler)
 	})
 }
+
+// frozen are changes of a store that does not answer.
+type frozen struct{ *changes }
+
+func (f frozen) Marks(ctx context.Context) (storage.Marks, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestQueriesOfALivePageAreBounded checks that a page with events takes no longer than another one
+// if the store does not answer.
+func TestQueriesOfALivePageAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, c := live(t)
+		store := &stalling{history: o.Store.(*history)}
+		store.clock.Store(true)
+		o.Store, o.Changes = store, frozen{c}
+		server := newServer(t, o)
+		server.site.Queries = pages.NewQueries()
+		for range 2 {
+			start := time.Now()
+			reply := get(t, server.Handler(), "/runs")
+			if took := time.Since(start); took != 3*time.Second ||
+				reply.Code != http.StatusServiceUnavailable {
+				t.Errorf("got %d after %s, want 503 after 3s", reply.Code, took)
+			}
+		}
+	})
+}

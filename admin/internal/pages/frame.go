@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // section is an entry of the navigation.
@@ -56,6 +57,8 @@ type Frame struct {
 	Newest        string        // time of the newest entry of a list, to which a refresh keeps
 	Lanes         string        // lanes of a timeline, which a refresh keeps
 	Searches      bool          // the viewer may search
+
+	topics []storage.Topic // of the events
 }
 
 // SlowedSignIns returns the users whose sign-ins are slowed, as far as the sender of a request may

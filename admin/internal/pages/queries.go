@@ -11,7 +11,7 @@ import (
 var ErrBusy = errors.New("query store: too many concurrent requests")
 
 const (
-	// queryTimeout bounds all queries of one request, with the wait for their turn.
+	// queryTimeout bounds the queries of one call of Run, with the wait for their turn.
 	queryTimeout = 3 * time.Second
 	// maxQueries bounds the requests that query the store concurrently, so that open pages can't
 	// take its connections from jobs.
@@ -21,7 +21,7 @@ const (
 // Queries bounds the queries of requests. It is safe for concurrent use.
 type Queries struct {
 	places  chan struct{}
-	Timeout time.Duration // of all queries of one request
+	Timeout time.Duration // of one call of Run
 }
 
 // NewQueries returns the bounds of a server: at most maxQueries requests at once, each for at most

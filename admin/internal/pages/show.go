@@ -43,10 +43,7 @@ func Show[T any](s *Site, w http.ResponseWriter, r *http.Request, p Page[T]) {
 	if f.JSONPath = p.JSONPath; f.JSONPath == "" {
 		f.JSONPath = "/api/v1" + f.Address
 	}
-	if f.Fields = p.Fields; f.Refresh > 0 && s.Events != nil {
-		// the position before the store is queried
-		f.Events = s.Events(r.Context(), p.Topics)
-	}
+	f.Fields, f.topics = p.Fields, p.Topics
 	f.SlowedSignIns = s.SlowedSignIns(r)
 	content, status, err := QueryOrCached(s, r.Context(), cacheKey(f, r), &f, p.Load)
 	var bad *param.Error
@@ -91,6 +88,9 @@ func QueryOrCached[T any](s *Site, ctx context.Context, key string, f *Frame,
 	var snap *cluster.Snapshot // nil until it is read
 	var content T
 	err := s.Queries.Run(ctx, func(ctx context.Context) error {
+		if f.Refresh > 0 && s.Events != nil {
+			f.Events = s.Events(ctx, f.topics) // the position before all that the page shows
+		}
 		read, err := s.Cluster.Snapshot(ctx)
 		if err != nil {
 			return err

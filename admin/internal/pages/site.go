@@ -29,7 +29,8 @@ type Parts struct {
 	Prefix    mount.Prefix  // of the pages
 	Refresh   time.Duration // of open pages that get no events
 	Actions   bool          // operators may act
-	// Events returns the address of the events after the current position. Nil: no events.
+	// Events returns the address of the events after the current position. It queries the store
+	// within the time of ctx, as a part of the queries of a page. Nil: no events.
 	Events func(ctx context.Context, topics []storage.Topic) string
 }
 
