@@ -132,6 +132,9 @@ func (s runPages) gridPage(w http.ResponseWriter, r *http.Request) {
 			g.Pager = gridPager(p, "/grid", g, next, previous)
 			return g, nil
 		},
+		Complete: func(g *grid.Grid, _ *pages.Frame) {
+			g.Groups = offeredGroups(r.Context(), g.Groups, filter.Group)
+		},
 	})
 }
 

@@ -188,7 +188,10 @@ func (s jobPages) jobsPage(w http.ResponseWriter, r *http.Request) {
 			}
 			return v, v.list(ctx, lists, p, snap.Now, index)
 		},
-		Complete: func(v *jobsView, f *pages.Frame) { v.Bulk = s.bulkAllowed(r.Context(), f) },
+		Complete: func(v *jobsView, f *pages.Frame) {
+			v.Bulk = s.bulkAllowed(r.Context(), f)
+			v.Groups = offeredGroups(r.Context(), v.Groups, q.Group)
+		},
 	})
 }
 

@@ -170,3 +170,17 @@ func maySuggest(ctx context.Context) bool {
 	return permission.Require(ctx, permission.View,
 		permission.Target{Kind: permission.Everything}) == nil
 }
+
+// offeredGroups returns the groups that a filter offers to the sender of the request: all of them,
+// or only the chosen one if the sender may not see the names of all jobs.
+func offeredGroups(ctx context.Context, groups []storage.Group, chosen string) []storage.Group {
+	if maySuggest(ctx) {
+		return groups
+	}
+	for _, g := range groups {
+		if g.Name == chosen {
+			return []storage.Group{g}
+		}
+	}
+	return nil
+}
