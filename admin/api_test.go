@@ -3,6 +3,8 @@ package admin
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"html"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -210,6 +212,45 @@ func TestRunPagesCoverAllRuns(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, seen); diff != "" {
 		t.Errorf("pages (-want +got):\n%s", diff)
+	}
+}
+
+// TestLongestPagesCoverAll follows the links of pages with the largest limit. They must cover all
+// entries, also if the last page but one is full.
+func TestLongestPagesCoverAll(t *testing.T) {
+	store := func(n int, others ...storage.JobView) *history {
+		h := &history{now: noon, jobs: others}
+		for i := range n {
+			v := job(fmt.Sprintf("job-%04d", i), "0 2 * * *")
+			h.jobs = append(h.jobs, v)
+			h.runs = append(h.runs, done(n-i, v.Name, "replica-1",
+				time.Duration(i+1)*time.Minute, time.Second, jobs.Succeeded))
+		}
+		return h
+	}
+	grouped := job("a", "0 2 * * *")
+	grouped.Group = "a-group"
+	next := regexp.MustCompile(`href="([^"]*)" rel="next"`)
+	for _, c := range []struct {
+		store *history
+		path  string
+	}{{store(storage.MaxBatch + 2), "/runs"}, {store(storage.MaxBatch + 2), "/jobs"},
+		{store(2*storage.MaxBatch+2, grouped), "/jobs"}} {
+		handler := newServer(t, options(c.store)).Handler()
+		body := ""
+		for path := c.path + "?limit=1000"; path != ""; {
+			page := get(t, handler, path).Body.String()
+			body += page
+			found := next.FindStringSubmatch(page)
+			if path = ""; found != nil {
+				path = html.UnescapeString(found[1])
+			}
+		}
+		for _, v := range c.store.jobs {
+			if v.Group == "" && !strings.Contains(body, `href="/jobs/`+v.Name+`"`) {
+				t.Fatalf("%s: no page has job %s", c.path, v.Name)
+			}
+		}
 	}
 }
 

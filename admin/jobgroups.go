@@ -257,6 +257,7 @@ func (r *jobLister) jobEntries(ctx context.Context, f storage.JobFilter,
 	slices.SortStableFunc(entries, func(a, b jobEntry) int { return cmp.Compare(a.key(), b.key()) })
 	backwards := f.Before != "" && f.After == ""
 	entries, more := cutEntries(entries, limit, backwards)
+	more = more || len(views) == storage.MaxBatch // the store may have more jobs
 	at.next, at.previous = backwards || more, f.After != "" || backwards && more
 	if len(entries) > 0 {
 		at.first, at.last = entries[0].key(), entries[len(entries)-1].key()

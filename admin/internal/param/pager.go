@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // Cursors are the names of the parameters of the next and the previous page.
@@ -88,10 +89,11 @@ func SetLinks(w http.ResponseWriter, g Pager) {
 
 // Trim removes the entry beyond the limit that shows whether there is another page, and reports
 // whether there are a next and a previous page. On a page that was read backwards, that entry is
-// the first. givenNext and givenPrevious report which cursors the request had.
+// the first. If the store cannot return one more than the limit, a full page may have a next one.
+// givenNext and givenPrevious report which cursors the request had.
 func Trim[T any](list []T, limit int, givenNext,
 	givenPrevious bool) (page []T, next, previous bool) {
-	more := len(list) > limit
+	more := len(list) > limit || len(list) == storage.MaxBatch
 	backwards := givenPrevious && !givenNext
 	switch {
 	case more && backwards:
