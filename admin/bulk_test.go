@@ -445,3 +445,22 @@ func TestItemKeys(t *testing.T) {
 		t.Errorf("keys are %q, want four", keys)
 	}
 }
+
+// TestThemeKeepsTheSelection chooses a theme and a time zone on the page of a bulk action with as
+// many runs as possible.
+func TestThemeKeepsTheSelection(t *testing.T) {
+	o, _ := limitedOptions(t)
+	handler := newServer(t, o).Handler()
+	names := make([]string, maxBulk)
+	for i := range names {
+		names[i] = id(i).String()
+	}
+	next := param.Address("/bulk/cancel", url.Values{"run": names, "back": {"/runs?state=waiting"}})
+	for _, form := range []string{"/theme", "/zone"} {
+		reply := accesstest.Ask(handler, http.MethodPost, form, roleToken("operator"),
+			accesstest.WithForm(url.Values{"next": {next}}))
+		if got := reply.Header().Get("Location"); got != next {
+			t.Errorf("%s leads to %.100q, want the same page", form, got)
+		}
+	}
+}

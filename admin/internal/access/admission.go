@@ -95,7 +95,7 @@ func (g *Guard) requireSignIn(w http.ResponseWriter, r *http.Request) {
 		g.pages.Refuse(w, r, http.StatusUnauthorized, "Sign in to the service first.")
 		return
 	case reading && !ForMachines(r):
-		http.Redirect(w, r, SignInPath+"?next="+url.QueryEscape(LocalPath(r.URL.RequestURI())),
+		http.Redirect(w, r, SignInPath+"?next="+url.QueryEscape(afterSignIn(r.URL.RequestURI())),
 			http.StatusSeeOther)
 		return
 	}

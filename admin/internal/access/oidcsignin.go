@@ -22,7 +22,7 @@ func (s SignIn) StartOIDC(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	o := s.guard.rules().accounts.oidc
-	next := LocalPath(r.URL.Query().Get("next"))
+	next := afterSignIn(r.URL.Query().Get("next"))
 	if o == nil {
 		s.show(w, r, http.StatusOK, SignInForm{Next: next})
 		return
@@ -62,7 +62,7 @@ func (s SignIn) FinishOIDC(w http.ResponseWriter, r *http.Request) {
 		s.refuseOIDC(w, r, http.StatusForbidden, "/", errForeignAnswer)
 		return
 	}
-	next := LocalPath(attempt.Next)
+	next := afterSignIn(attempt.Next)
 	limits := []limit{{"oidc:" + clientNetwork(clientOf(r, accounts.proxy)).String(),
 		maxClientFailures}}
 	leave, err := s.turnOfAnswer(r.Context(), limits)

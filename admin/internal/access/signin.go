@@ -49,7 +49,7 @@ func (s SignIn) ShowForm(w http.ResponseWriter, r *http.Request) {
 		s.guard.pages.Refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	next := LocalPath(r.URL.Query().Get("next"))
+	next := afterSignIn(r.URL.Query().Get("next"))
 	if !IdentityOf(r).unauthenticated() {
 		http.Redirect(w, r, next, http.StatusSeeOther)
 		return
@@ -78,7 +78,7 @@ func (s SignIn) Submit(w http.ResponseWriter, r *http.Request) {
 	}
 	rules := s.guard.rules()
 	name, password := r.PostForm.Get("user"), r.PostForm.Get("password")
-	form := SignInForm{Next: LocalPath(r.PostForm.Get("next")), Name: words.Cut(name, 200)}
+	form := SignInForm{Next: afterSignIn(r.PostForm.Get("next")), Name: words.Cut(name, 200)}
 	if rules.users == 0 {
 		s.show(w, r, http.StatusForbidden, form)
 		return
@@ -189,7 +189,7 @@ func (s SignIn) SignOut(w http.ResponseWriter, r *http.Request) {
 // LocalPath returns an address on this server to continue at, or "/" for any other address, so that
 // a link to the sign-in page can't redirect elsewhere.
 func LocalPath(next string) string {
-	const longest = 1000
+	const longest = 8 << 10 // more than the address of a bulk action
 	target, err := url.Parse(next)
 	switch {
 	case err != nil, len(next) > longest, target.Scheme != "", target.Host != "",
@@ -200,4 +200,14 @@ func LocalPath(next string) string {
 		return "/"
 	}
 	return target.String()
+}
+
+// afterSignIn is LocalPath for the address after a sign-in, which the sign-in page and a cookie
+// must be able to carry.
+func afterSignIn(next string) string {
+	const longest = 1000
+	if len(next) > longest {
+		return "/"
+	}
+	return LocalPath(next)
 }
