@@ -42,7 +42,8 @@ func jobsOfService() []holdfast.AnyJob {
 		},
 		holdfast.Job[struct{}]{
 			Name: "total-sales", Schedule: schedule.Every(time.Minute),
-			Writes: []string{"sales"}, Reads: []string{"orders"}, Timeout: time.Minute, Run: total,
+			Writes: []string{"sales"}, Reads: []string{"orders", "old_orders"},
+			Timeout: time.Minute, Run: total,
 		},
 		holdfast.Job[archiveParams]{
 			Name: "archive-orders", Schedule: schedule.Cron("0 3 * * *"), Timezone: "Europe/Berlin",
@@ -64,8 +65,10 @@ func confirm(ctx context.Context, run *jobs.Run, p confirmParams) error {
 func total(ctx context.Context, run *jobs.Run, _ struct{}) error {
 	return run.CompleteInTx(ctx, func(tx jobs.Tx) error {
 		_, err := tx.Exec(ctx, `INSERT INTO sales (total)
-			SELECT coalesce(sum(amount), 0) FROM orders WHERE confirmed
-			ON CONFLICT (one) DO UPDATE SET total = excluded.total`)
+			SELECT coalesce(sum(amount), 0) FROM (
+				SELECT amount FROM orders WHERE confirmed
+				UNION ALL SELECT amount FROM old_orders) AS all_orders
+			WHERE true ON CONFLICT (one) DO UPDATE SET total = excluded.total`)
 		return err
 	})
 }

@@ -50,6 +50,8 @@ func TestConfirmedOrdersAreTotalled(t *testing.T) {
 		s := holdfasttest.New(t, holdfast.WithJobs(jobsOfService()...))
 		s.Exec(`CREATE TABLE orders (id text PRIMARY KEY, amount int NOT NULL,
 				confirmed boolean DEFAULT false)`,
+			"CREATE TABLE old_orders (id text, amount int, confirmed boolean)",
+			"INSERT INTO old_orders VALUES ('o-0', 3, true)",
 			"CREATE TABLE sales (one boolean PRIMARY KEY DEFAULT true, total bigint NOT NULL)",
 			"INSERT INTO orders (id, amount) VALUES ('o-1', 7), ('o-2', 5)")
 		s.Trigger(holdfast.Trigger[confirmParams]{Job: "confirm-order",
@@ -57,8 +59,8 @@ func TestConfirmedOrdersAreTotalled(t *testing.T) {
 		s.Fire("total-sales").Expect(jobs.Succeeded)
 		var total int
 		if err := s.DB().QueryRow("SELECT total FROM sales").Scan(&total); err != nil ||
-			total != 7 {
-			t.Errorf("got the total %d (%v), want 7", total, err)
+			total != 10 {
+			t.Errorf("got the total %d (%v), want 10", total, err)
 		}
 	})
 }

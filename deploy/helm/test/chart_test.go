@@ -37,16 +37,7 @@ func parse(t *testing.T, text string) map[string]any {
 // render returns the manifests of a release by file name.
 func render(t *testing.T, values string) map[string]string {
 	t.Helper()
-	c, err := loader.LoadDir(chart)
-	if err != nil {
-		t.Fatal(err)
-	}
-	given, err := chartutil.ToRenderValues(c, parse(t, values), chartutil.ReleaseOptions{
-		Name: "test", Namespace: "jobs", IsInstall: true}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := engine.Render(c, given)
+	files, err := renderAll(t, values)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,6 +48,21 @@ func render(t *testing.T, values string) map[string]string {
 		}
 	}
 	return manifests
+}
+
+// renderAll returns the rendered templates by their paths, or the error of a template.
+func renderAll(t *testing.T, values string) (map[string]string, error) {
+	t.Helper()
+	c, err := loader.LoadDir(chart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	given, err := chartutil.ToRenderValues(c, parse(t, values), chartutil.ReleaseOptions{
+		Name: "test", Namespace: "jobs", IsInstall: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engine.Render(c, given)
 }
 
 // decode reads a manifest. A key that the type does not have is an error.
@@ -78,7 +84,7 @@ imagePullSecrets: [{name: registry}]
 priorityClassName: high
 env: [{name: REGION, value: north}]
 ingress: {enabled: true, className: nginx, annotations: {a: b}, tlsSecret: tls}
-serviceMonitor: {enabled: true, labels: {release: prometheus}}
+serviceMonitor: {enabled: true, labels: {release: prometheus}, tlsConfig: {serverName: a}}
 nodeSelector: {disk: ssd}
 tolerations: [{key: jobs, operator: Exists}]
 affinity: {podAntiAffinity: {}}
@@ -152,8 +158,22 @@ func TestManifests(t *testing.T) {
 	}
 	// The type of a ServiceMonitor belongs to the Prometheus operator.
 	if monitor := manifests["servicemonitor.yaml"]; !strings.Contains(monitor,
-		"port: "+service.Spec.Ports[0].Name) || !strings.Contains(monitor, "release: prometheus") {
+		"port: "+service.Spec.Ports[0].Name) || !strings.Contains(monitor, "release: prometheus") ||
+		!strings.Contains(monitor, "honorLabels: true") ||
+		!strings.Contains(monitor, "tlsConfig:\n        serverName: a\n") {
 		t.Errorf("got %s", monitor)
+	}
+}
+
+// Probes and the grace period of a pod depend on these values.
+func TestValuesThatConfigMustNotHave(t *testing.T) {
+	for values, want := range map[string]string{
+		"config: {shutdown_grace: 10m}":             "shutdownGraceSeconds",
+		`config: {admin: {listen: "0.0.0.0:9090"}}`: "admin.listen",
+	} {
+		if _, err := renderAll(t, values); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want a refusal with %s", values, err, want)
+		}
 	}
 }
 

@@ -3,10 +3,14 @@ package deploytest
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
 
 // Prometheus accepts the alerts. Each fires in the case that it is for, and none in a healthy
@@ -28,6 +32,39 @@ func TestAlerts(t *testing.T) {
 	}
 	if len(alerts) < 8 {
 		t.Errorf("got %d alerts, want at least 8", len(alerts))
+	}
+}
+
+// With the configuration in docs/metrics.md, Prometheus keeps the label job of the metrics: alerts
+// and dashboard have series of each job.
+func TestPrometheusScrapesTheLabelsOfJobs(t *testing.T) {
+	needs(t, "prometheus")
+	t.Parallel()
+	const secret = "token-of-prometheus"
+	replica := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/metrics" || r.Header.Get("Authorization") != "Bearer "+secret {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		fmt.Fprintln(w, `holdfast_runs_total{job="rollup",state="succeeded"} 1`)
+	}))
+	defer replica.Close()
+	block := regexp.MustCompile("(?ms)^   ```yaml\n(   scrape_configs:.*?)^   ```$").FindStringSubmatch(
+		read(t, "../docs/metrics.md"))
+	if block == nil {
+		t.Fatal("docs/metrics.md has no configuration of Prometheus")
+	}
+	config := regexp.MustCompile(`targets: \[.*\]`).ReplaceAllString(
+		strings.ReplaceAll(block[1], "\n   ", "\n")[len("   "):],
+		fmt.Sprintf("targets: [%q]}]", replica.Listener.Addr()))
+	file := filepath.Join(t.TempDir(), "token")
+	write(t, file, secret)
+	config = strings.Replace(config, "/etc/prometheus/holdfast-token", file, 1)
+	series := servertest.NewPrometheus(t, "global: {scrape_interval: 1s}\n"+config).
+		Await(t, "holdfast_runs_total", limit)
+	if len(series) != 1 || series[0]["job"] != "rollup" ||
+		series[0]["instance"] != replica.Listener.Addr().String() {
+		t.Errorf("got %v, want a series of the job rollup", series)
 	}
 }
 

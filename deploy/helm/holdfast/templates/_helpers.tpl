@@ -18,8 +18,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
-{{/* The values of config have priority over those of the chart. */}}
+{{/* The values of config have priority over those of the chart, except where others depend on them. */}}
 {{- define "holdfast.config" -}}
+{{- if hasKey .Values.config "shutdown_grace" -}}
+{{- fail "config.shutdown_grace: set shutdownGraceSeconds instead, so that a pod gets the same time" -}}
+{{- end -}}
+{{- if hasKey (.Values.config.admin | default dict) "listen" -}}
+{{- fail "config.admin.listen: the probes and the Service need 0.0.0.0:8080" -}}
+{{- end -}}
 {{- $database := dict "url_file" "/run/secrets/holdfast/database-url" -}}
 {{- $given := .Values.config.database | default dict -}}
 {{- if or (hasKey $given "url") (hasKey $given "url_file") -}}
