@@ -46,7 +46,7 @@ const (
 	databaseCheckEvery = 5 * time.Second
 	databaseCheckLimit = 5 * time.Second // of one check
 	databasePruneEvery = time.Hour
-	databasePruneLimit = time.Minute
+	databasePruneLimit = time.Minute // then the next one continues
 	// rows of the fence are kept longer than runs in the history, because an attempt may follow
 	// while the history has the run
 	databaseKeepMore = 24 * time.Hour

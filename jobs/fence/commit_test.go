@@ -370,58 +370,6 @@ func TestDoUsesPgx(t *testing.T) {
 	}
 }
 
-// TestPrune checks what remains: recent commits, and the last reader of each name.
-func TestPrune(t *testing.T) {
-	onEach(t, func(t *testing.T, on *target) {
-		cluster := clusterOf(t)
-		count := func(table string) (n int) {
-			t.Helper()
-			if err := on.db.QueryRowContext(t.Context(), on.dialect.in(
-				"SELECT count(*) FROM holdfast_fence."+table+" WHERE cluster = ?"),
-				cluster.String()).Scan(&n); err != nil {
-				t.Fatal(err)
-			}
-			return n
-		}
-		run := newRun(cluster, 3, "read public/sales")
-		for _, one := range []*jobs.Run{newRun(cluster, 1, "read public/sales"),
-			newRun(cluster, 2, "read public/sales"), run} {
-			if err := on.do(t, one); err != nil {
-				t.Fatal(err)
-			}
-		}
-		prune := func(keep time.Duration) {
-			t.Helper()
-			tx := on.begin(t)
-			if err := errors.Join(Prune(t.Context(), run, SQL(tx, on.dialect), keep),
-				tx.Commit()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		prune(time.Hour)
-		if got := count("commits"); got != 3 {
-			t.Errorf("got %d commits, want all 3: they are recent", got)
-		}
-		if got := count("readers"); got != 1 {
-			t.Errorf("got %d readers, want the last one", got)
-		}
-		if err := on.do(t, newRun(cluster, 2, "public/sales")); !errors.Is(err,
-			storage.ErrSuperseded) {
-			t.Errorf("got %v, want ErrSuperseded by the last reader", err)
-		}
-		prune(0)
-		if got := count("commits"); got != 0 {
-			t.Errorf("got %d commits, want none", got)
-		}
-		if err := on.do(t, newRun(cluster, 4, "public/sales")); err != nil {
-			t.Fatal(err)
-		}
-		if got := count("readers"); got != 0 {
-			t.Errorf("got %d readers after an exclusive lock, want none", got)
-		}
-	})
-}
-
 // TestRunWithoutStore checks the error for runs in tests of handlers.
 func TestRunWithoutStore(t *testing.T) {
 	run := jobs.NewRun("rollup", time.Now(), zerolog.Nop())

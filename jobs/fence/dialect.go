@@ -25,8 +25,13 @@ type Dialect struct {
 	insertToken  string
 	insertReader string
 	insertCommit string
-	pruneCommits string
-	install      []string
+	// ago is the time that is an argument in seconds ago.
+	ago string
+	// deleteBatch is the format of a statement that deletes rows. Its arguments are a table, a
+	// condition, the columns of an index for the order, and a number of rows. MariaDB would sort
+	// and lock all rows that match if the order lacked the first columns of the index.
+	deleteBatch string
+	install     []string
 	// readIdle and limitIdle are the statements for the limit of an idle session, in seconds; "" if
 	// a transaction limits itself.
 	readIdle, limitIdle string
@@ -49,8 +54,10 @@ func Postgres() Dialect {
 		insertCommit: "INSERT INTO holdfast_fence.commits " +
 			"(id, cluster, job, run, step, token, nonce, done) VALUES (?, ?, ?, ?, ?, ?, ?, ?) " +
 			"ON CONFLICT DO NOTHING",
-		pruneCommits: "DELETE FROM holdfast_fence.commits WHERE cluster = ? " +
-			"AND committed_at < clock_timestamp() - make_interval(secs => ?)",
+		// an index cannot find rows by clock_timestamp(), which changes within a statement
+		ago: "now() - make_interval(secs => ?)",
+		deleteBatch: "DELETE FROM %[1]s WHERE ctid = ANY(ARRAY(SELECT ctid FROM %[1]s " +
+			"WHERE %[2]s ORDER BY %[3]s LIMIT %[4]d FOR UPDATE SKIP LOCKED))",
 		install: []string{
 			"CREATE SCHEMA IF NOT EXISTS holdfast_fence",
 			`CREATE TABLE IF NOT EXISTS holdfast_fence.tokens (
@@ -107,8 +114,8 @@ func MySQL() Dialect {
 		insertCommit: "INSERT INTO holdfast_fence.commits " +
 			"(id, cluster, job, run, step, token, nonce, done) VALUES (?, ?, ?, ?, ?, ?, ?, ?) " +
 			"ON DUPLICATE KEY UPDATE id = id",
-		pruneCommits: "DELETE FROM holdfast_fence.commits WHERE cluster = ? " +
-			"AND committed_at < NOW(6) - INTERVAL ? SECOND",
+		ago:         "NOW(6) - INTERVAL ? SECOND",
+		deleteBatch: "DELETE FROM %s WHERE %s ORDER BY %s LIMIT %d",
 		install: []string{
 			"CREATE DATABASE IF NOT EXISTS holdfast_fence",
 			`CREATE TABLE IF NOT EXISTS holdfast_fence.tokens (
@@ -168,8 +175,9 @@ func Redshift() Dialect {
 			"CAST(? AS varchar(800)) AS step, CAST(? AS bigint) AS token, " +
 			"CAST(? AS varchar(36)) AS nonce, CAST(? AS smallint) AS done) n " +
 			"WHERE NOT EXISTS (SELECT 1 FROM holdfast_fence.commits c WHERE c.id = n.id)",
-		pruneCommits: "DELETE FROM holdfast_fence.commits WHERE cluster = ? " +
-			"AND committed_at < DATEADD(second, -CAST(? AS int), GETDATE())",
+		ago: "DATEADD(second, -CAST(? AS int), GETDATE())",
+		// DELETE has no limit there
+		deleteBatch: "DELETE FROM %[1]s WHERE %[2]s",
 		install: []string{
 			"CREATE SCHEMA IF NOT EXISTS holdfast_fence",
 			`CREATE TABLE IF NOT EXISTS holdfast_fence.tokens (

@@ -140,9 +140,7 @@ func (d *Database) PruneFence(ctx context.Context, cluster uuid.UUID, keep time.
 	if d.unfenced {
 		return nil
 	}
-	return pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
-		return fence.PruneCluster(ctx, cluster, fence.Pgx(tx), keep)
-	})
+	return fence.PruneCluster(ctx, cluster, d.pool, keep)
 }
 
 // errBusy ends the wait of Close.
