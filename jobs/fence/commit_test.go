@@ -250,6 +250,56 @@ func TestEndedTransactionIsNoSuccess(t *testing.T) {
 	})
 }
 
+// TestEndByTheDriverIsNoSuccess checks functions that end their transaction by a method of the
+// driver, and then another attempt.
+func TestEndByTheDriverIsNoSuccess(t *testing.T) {
+	ends := map[string]struct {
+		pgx  func(tx pgx.Tx) error
+		sql  func(tx *sql.Tx) error
+		want error // of the second attempt
+	}{
+		"commit": {func(tx pgx.Tx) error { return tx.Commit(t.Context()) }, (*sql.Tx).Commit,
+			ErrPartial},
+		"rollback": {func(tx pgx.Tx) error { return tx.Rollback(t.Context()) },
+			(*sql.Tx).Rollback, nil},
+	}
+	check := func(t *testing.T, do func(run *jobs.Run, end bool) error, want error) {
+		t.Helper()
+		run := newRun(clusterOf(t), 5, "public/orders")
+		if err := do(run, true); !errors.Is(err, ErrEnded) {
+			t.Errorf("got %v, want ErrEnded", err)
+		}
+		if err := do(again(run, 6), false); !errors.Is(err, want) {
+			t.Errorf("second attempt: got %v, want %v", err, want)
+		}
+	}
+	for name, c := range ends {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, on *target) {
+				check(t, func(run *jobs.Run, end bool) error {
+					return DoSQL(t.Context(), run, on.db, on.dialect, func(tx *sql.Tx) error {
+						if end {
+							return c.sql(tx)
+						}
+						return nil
+					})
+				}, c.want)
+			})
+			t.Run("pgx", func(t *testing.T) {
+				pool := newPostgres(t).pool(t)
+				check(t, func(run *jobs.Run, end bool) error {
+					return Do(t.Context(), run, pool, func(tx pgx.Tx) error {
+						if end {
+							return c.pgx(tx)
+						}
+						return nil
+					})
+				}, c.want)
+			})
+		})
+	}
+}
+
 // TestRollbackInMariaDBIsNoSuccess checks a function that goes on after a rollback of the whole
 // transaction. After a deadlock the server does the same.
 func TestRollbackInMariaDBIsNoSuccess(t *testing.T) {

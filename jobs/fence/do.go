@@ -178,8 +178,8 @@ func fencedOnce(ctx context.Context, run *jobs.Run, step string,
 	return nil
 }
 
-// workOnce calls the function of the caller, and returns ErrEnded if that ended the transaction. A
-// savepoint exists only in the transaction that has set it.
+// workOnce calls the function of the caller, and returns ErrEnded if that ended the transaction, by
+// a statement or by the driver. A savepoint exists only in the transaction that has set it.
 func (t *opened) workOnce(ctx context.Context) error {
 	d := t.tx.dialect
 	if d.ended == nil {
@@ -195,7 +195,7 @@ func (t *opened) workOnce(ctx context.Context) error {
 	switch {
 	case err == nil:
 		return nil
-	case hasCode(err, d.ended):
+	case hasCode(err, d.ended), errors.Is(err, pgx.ErrTxClosed), errors.Is(err, sql.ErrTxDone):
 		return fmt.Errorf("%w: %w", ErrEnded, err)
 	}
 	return fmt.Errorf("end of the fenced transaction: %w", err)

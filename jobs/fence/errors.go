@@ -18,8 +18,8 @@ var (
 	// missing.
 	ErrStepCommitted = errors.New("an earlier attempt has committed this step")
 	// ErrEnded says that the function of Do ended its transaction: by COMMIT or ROLLBACK, by a
-	// statement with an implicit commit, or by a deadlock whose error it ignored. A part of its
-	// effects may be committed.
+	// method of the driver such as Commit, by a statement with an implicit commit, or by a deadlock
+	// whose error it ignored. A part of its effects may be committed.
 	ErrEnded = errors.New("the function has ended its fenced transaction")
 	// ErrPartial says that the function of an earlier attempt ended its transaction (see ErrEnded)
 	// and committed a part of its effects. No attempt of this firing can complete them.
