@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/internal/sleep"
+	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/postgres"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -47,10 +48,15 @@ const (
 	databaseCheckLimit = 5 * time.Second // of one check
 	databasePruneEvery = time.Hour
 	databasePruneLimit = time.Minute // then the next one continues
-	// rows of the fence are kept longer than runs in the history, because an attempt may follow
-	// while the history has the run
+	// The commit of a row can be earlier than the creation of the run that needs it: clocks differ,
+	// and a recovery is a run of its own.
 	databaseKeepMore = 24 * time.Hour
 )
+
+// runLister is the part of the store that tells for how long rows of the fence are needed.
+type runLister interface {
+	Runs(ctx context.Context, f storage.RunFilter) ([]storage.Record, error)
+}
 
 // jobDatabase is a database of jobs, and the result of its last check. Its methods may be called
 // concurrently, except watch.
@@ -58,7 +64,8 @@ type jobDatabase struct {
 	*postgres.Database
 	name    string
 	cluster uuid.UUID
-	keep    time.Duration // of rows of the fence
+	keep    time.Duration // of the history
+	store   runLister
 	log     zerolog.Logger
 
 	state  atomic.Pointer[databaseState]
@@ -124,9 +131,30 @@ func (d *jobDatabase) prune(ctx context.Context) {
 	d.pruned = time.Now()
 	limited, cancel := context.WithTimeout(ctx, databasePruneLimit)
 	defer cancel()
-	if err := d.PruneFence(limited, d.cluster, d.keep); err != nil && ctx.Err() == nil {
+	keep, err := d.keepRows(limited)
+	if err == nil {
+		err = d.PruneFence(limited, d.cluster, keep)
+	}
+	if err != nil && ctx.Err() == nil {
 		d.log.Warn().Str("database", d.name).Err(err).Msg("prune fence failed")
 	}
+}
+
+// keepRows returns for how long the fence keeps its rows. Without the row of its firing, a further
+// attempt of a run would repeat the effects. The history keeps runs that have not ended, however
+// old they are.
+func (d *jobDatabase) keepRows(ctx context.Context) (time.Duration, error) {
+	oldest, err := d.store.Runs(ctx, storage.RunFilter{
+		States: []jobs.State{jobs.Waiting, jobs.Running}, Later: new(false),
+		After: &storage.RunCursor{CreatedAt: time.Unix(0, 0)}, Limit: 1})
+	if err != nil {
+		return 0, fmt.Errorf("find the oldest run that has not ended: %w", err)
+	}
+	keep := d.keep
+	if len(oldest) > 0 {
+		keep = max(keep, time.Since(oldest[0].CreatedAt))
+	}
+	return keep + databaseKeepMore, nil
 }
 
 // watch checks and prunes the database until ctx ends.
@@ -154,7 +182,7 @@ func (r *Replica) openDatabases(ctx context.Context, config *configs.Config) err
 			return err
 		}
 		d := &jobDatabase{Database: opened, name: name, cluster: r.store.ClusterID(),
-			keep: config.History.Keep + databaseKeepMore, log: r.log}
+			keep: config.History.Keep, store: r.store, log: r.log}
 		r.databases = append(r.databases, d)
 		checks.Go(func() { d.check(ctx) })
 	}

@@ -4,8 +4,12 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/internal/test/simstore"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -42,4 +46,49 @@ func TestDatabasesOfReplica(t *testing.T) {
 			t.Errorf("got %+v for the page", d)
 		}
 	}
+}
+
+// TestFenceKeepsRowsOfOpenRuns checks for how long the fence keeps rows while a run waits for
+// longer than the history keeps ended runs. A run for a later time has committed nothing yet.
+func TestFenceKeepsRowsOfOpenRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, session := simstore.New(), uuid.New()
+		defer store.Close()
+		ann := storage.Action{Actor: "ann", Via: "go"}
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		must(store.Open(t.Context(), storage.Session{ID: session, Replica: "a", TTL: time.Hour}))
+		_, err := store.Register(t.Context(), session, []storage.Definition{{Name: "load"}})
+		must(err)
+		trigger := func(delay time.Duration) uuid.UUID {
+			t.Helper()
+			answer, err := store.Trigger(t.Context(), ann,
+				storage.TriggerRequest{Job: "load", Delay: delay})
+			must(err)
+			return answer.Record.ID
+		}
+		trigger(1000 * time.Hour)
+		time.Sleep(5 * time.Hour)
+		open := trigger(0)
+		d := &jobDatabase{keep: time.Hour, store: store}
+		keeps := func(want time.Duration) {
+			t.Helper()
+			got, err := d.keepRows(t.Context())
+			must(err)
+			if (got - want).Abs() > time.Second {
+				t.Errorf("got %v, want %v", got, want)
+			}
+		}
+		keeps(time.Hour + databaseKeepMore)
+		time.Sleep(100 * time.Hour)
+		trigger(0)
+		keeps(100*time.Hour + databaseKeepMore)
+		_, err = store.Cancel(t.Context(), ann, open)
+		must(err)
+		keeps(time.Hour + databaseKeepMore)
+	})
 }

@@ -32,8 +32,9 @@ func (d Dialect) pruneReaders() string {
 }
 
 // Prune deletes what the run's cluster no longer needs in a database of PostgreSQL:
-//   - rows of commits that are older than keep. keep must be longer than the retention of the
-//     history: without its row, a later attempt or recovery of a firing would repeat the effects.
+//   - rows of commits that are older than keep. keep must be longer than the time from the first
+//     attempt of a run to its end, however long the run waits between its attempts. Without its
+//     row, a later attempt or recovery of a firing would repeat the effects.
 //   - the rows of readers for a name, except the one with the largest token
 //
 // It deletes 5,000 rows in a transaction, so an error undoes only the last of its transactions. The
