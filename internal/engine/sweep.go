@@ -52,13 +52,16 @@ func (s *sweeper) sweep(ctx context.Context) time.Duration {
 		s.log.Warn().Str("dead_replica", replica).Int("ended_transactions", swept.Ended).
 			Msg("session expired")
 	}
+	// The sweep may have used its time for rows that others hold.
+	clearing, cancel := context.WithTimeout(ctx, batchTimeout)
+	defer cancel()
 	for _, lost := range swept.Lost {
 		s.log.Warn().Str("job", lost.Job).Stringer("run", lost.ID).
 			Time("scheduled_at", lost.ScheduledAt).Str("dead_replica", lost.Replica).
 			Int64("token", int64(lost.Token)).Msg("run lost with its replica")
 		markLost(s.tracing, lost)
 		s.events.lost(lost)
-		s.clear(bounded, lost)
+		s.clear(clearing, lost)
 	}
 	for _, lock := range swept.Released {
 		s.log.Warn().Str("dead_replica", lock.Owner.Replica).Str("program", lock.Owner.Job).
@@ -66,7 +69,7 @@ func (s *sweeper) sweep(ctx context.Context) time.Duration {
 			Msg("lock of a dead program released")
 	}
 	if s.locker != nil {
-		if err := s.locker.ClearReleased(bounded, swept.Released); err != nil {
+		if err := s.locker.ClearReleased(clearing, swept.Released); err != nil {
 			s.log.Debug().Err(err).Msg("remove advisory locks of dead programs failed, they expire")
 		}
 	}

@@ -51,11 +51,11 @@ func (s *Store) heldSession(session uuid.UUID) heldRow {
 // not be unique. The waiter reports its backend and waits in one transaction, because a pooler may
 // give each transaction another backend.
 func (s *Store) endHolders(ctx context.Context, row heldRow) (int, error) {
-	own, err := s.connector.connect(ctx)
+	own, leave, err := s.besidePools(ctx)
 	if err != nil {
 		return 0, wrap("end row holder", err)
 	}
-	defer hangUp(own)
+	defer leave()
 	waiter, release, err := s.pool.lease(ctx)
 	if err != nil {
 		return 0, wrap("end row holder", err)
@@ -71,22 +71,42 @@ func (s *Store) endHolders(ctx context.Context, row heldRow) (int, error) {
 	if err := tx.QueryRow(ctx, backendID).Scan(&pid); err != nil {
 		return 0, wrap("end row holder", err)
 	}
+	waiting, giveUp := context.WithCancel(ctx)
 	waited := make(chan error, 1)
-	go func() { waited <- s.waitForRow(ctx, tx, row) }()
-	return endBlockers(ctx, own, pid, row.open, waited)
+	go func() {
+		waited <- s.waitForRow(waiting, tx, row)
+		close(waited)
+	}()
+	ended, err := endBlockers(ctx, own, pid, row.open, waited)
+	giveUp()
+	<-waited // the transaction is not used any more
+	return ended, err
+}
+
+// besidePools returns a connection besides the pools, or one of the pages if the server has no
+// place for another one. leave gives it back.
+func (s *Store) besidePools(ctx context.Context) (own *pgx.Conn, leave func(), err error) {
+	if own, err = s.connector.connect(ctx); err == nil {
+		return own, func() { hangUp(own) }, nil
+	}
+	leased, release, leaseErr := s.views.lease(ctx)
+	if leaseErr != nil {
+		return nil, nil, errors.Join(err, leaseErr)
+	}
+	return leased.Conn(), release, nil
 }
 
 // endBlockers ends the backends that block the backend pid with transactions of at least the given
-// age, until the waiter reports that it has waited. It returns how many it has ended. The
-// connection must be the caller's own: the waiter waits for a second at most, and a pool may be
-// busy for longer.
+// age, until the waiter reports that it has waited, or until one cannot be ended. It returns how
+// many it has ended. The connection must be the caller's own: the waiter waits for a second at
+// most, and a pool may be busy for longer. The waiter closes the channel.
 func endBlockers(ctx context.Context, own *pgx.Conn, pid int, open time.Duration,
 	waited <-chan error) (int, error) {
 	ended := map[int32]bool{}
 	for {
 		pids, err := terminate(ctx, own, pid, open)
 		if err != nil {
-			return len(ended), errors.Join(wrap("end row holder", err), <-waited)
+			return len(ended), wrap("end row holder", err)
 		}
 		for _, pid := range pids {
 			ended[pid] = true

@@ -187,11 +187,11 @@ func (s *Store) takeClaim(ctx context.Context, tx pgx.Tx,
 		}
 		return 0, err
 	}
-	own, err := s.connector.connect(ctx)
+	own, leave, err := s.besidePools(ctx)
 	if err != nil {
 		return 0, err
 	}
-	defer hangUp(own)
+	defer leave()
 	var pid int
 	b := &pgx.Batch{}
 	b.Queue("SELECT set_config('lock_timeout', $1, true)", endBackendsTimeout.String())
@@ -203,6 +203,7 @@ func (s *Store) takeClaim(ctx context.Context, tx pgx.Tx,
 	go func() {
 		_, err := tx.Exec(ctx, lockClaim, r.Token)
 		waited <- err
+		close(waited)
 	}()
 	select {
 	case err := <-waited:
@@ -211,6 +212,7 @@ func (s *Store) takeClaim(ctx context.Context, tx pgx.Tx,
 	}
 	// a younger transaction may be the finish of the run whose transaction was ended
 	ended, err = endBlockers(ctx, own, pid, finishGrace, waited)
+	<-waited // the transaction is used again
 	if codeOf(err) == lockNotAvailable {
 		return ended, fmt.Errorf("token %d, of which %d transactions were ended: %w", r.Token,
 			ended, storage.ErrInTransaction)

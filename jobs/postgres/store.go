@@ -23,10 +23,11 @@ type Options struct {
 	// permissions. "" means URL.
 	JobsURL string
 	// Pool is a pool of the program, instead of URL and JobsURL. The store does not close it. The
-	// store of a replica opens at most 5 more connections with its settings:
+	// store of a replica opens at most 6 more connections with its settings:
 	//   - 2 for queries of the admin page
 	//   - 1 for notifications, and 1 more while a page is open
 	//   - 1 for heartbeats
+	//   - 1 for a short time, to end a transaction that a dead replica has left open
 	//
 	// Each further session, such as that of a locking.Locker, may need 1 more.
 	Pool            *pgxpool.Pool

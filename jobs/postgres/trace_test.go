@@ -51,7 +51,8 @@ func openOn(t *testing.T, config *pgxpool.Config) *Store {
 	}
 	t.Cleanup(pool.Close)
 	own := &dbPool{Pool: pool, schema: DefaultSchema}
-	s := &Store{schema: DefaultSchema, pool: own, views: own, log: zerolog.Nop(), lockTimeout: "1s"}
+	s := &Store{schema: DefaultSchema, pool: own, work: own, views: own, log: zerolog.Nop(),
+		lockTimeout: "1s", connector: connector{config}}
 	s.triggers = newTriggerBatcher(s)
 	return s
 }
