@@ -111,7 +111,7 @@ type Options[T any] struct {
 	// HeartbeatNow holds a value when the next heartbeat must not wait.
 	HeartbeatNow <-chan struct{}
 	// Wake holds a value when OnWake is to be called between two heartbeats. The context of OnWake
-	// ends when the next heartbeat is due.
+	// ends while there is time for a heartbeat before the session expires.
 	Wake   <-chan struct{}
 	OnWake func(ctx context.Context, s *Session[T])
 
@@ -355,9 +355,14 @@ func (k *Keeper[T]) renewUntilLost(ctx context.Context, s *Session[T]) {
 	}
 }
 
-// onWake calls OnWake with the time that is left until the next heartbeat.
+// onWake calls OnWake. It may delay the next heartbeat, but a heartbeat must still have its time
+// before the session expires.
 func (k *Keeper[T]) onWake(ctx context.Context, s *Session[T], next time.Time) {
-	bounded, cancel := context.WithDeadline(ctx, next)
+	end := s.trustedUntil(k.options.TTL).Add(-k.callLimit())
+	if end.Before(next) {
+		end = next
+	}
+	bounded, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	k.options.OnWake(bounded, s)
 }
