@@ -31,6 +31,7 @@ func New(o Options) (*Scheduler, error) {
 		ready:     newReady(o.Replica, cmp.Or(o.CatchUp, max(o.Workers/4, 1))),
 		eventBus:  newEventBus(o.Observer, o.Listeners, log),
 		intervals: defaultIntervals(), paces: newPaces(o.Unpaced), stopping: make(chan struct{}),
+		overtime: make(chan struct{}),
 	}
 	// each of these needs only those before it
 	s.wakes = newWakes()
@@ -98,7 +99,7 @@ func (s *Scheduler) newExecutor() *executor {
 	o := s.options
 	notes := &notes{replica: o.Replica, clock: s.clock,
 		calls: newBatcher(bySession(o.Store.Note), s.paces.notes), events: s.events,
-		stopping: s.stopping, ttl: o.SessionTTL}
+		overtime: s.overtime}
 	handover := newHandover()
 	s.heldLocks = newHeldLocks(o.Locker, handover, s.intervals, s.log)
 	starts := newBatcher(bySession(o.Store.Start), s.paces.starts)

@@ -46,7 +46,9 @@ type performer struct {
 // early gets its worker here. If it gets none soon, perform gives back the claim and the locks
 // without calling the handler, so that the locks do not wait for a worker.
 //
-// A replica that stops does the same if the handler would be called with a context that has ended.
+// A replica that stops does the same with a first attempt whose handler would be called with a
+// context that has ended. The handler of a later attempt is not called then either, and the run
+// ends as cancelled: a claim that is given back counts as no attempt.
 //
 // began is when the first attempt of this replica began.
 func (p performer) perform(f *firing, c *claim,
@@ -83,6 +85,7 @@ func (p performer) perform(f *firing, c *claim,
 	if uncalled == nil {
 		ended, leftBehind = callTraced(ctx, f, c, handler, run)
 	} else {
+		f.worker.free()
 		ended = judge(ctx, context.Cause(ctx))
 	}
 	took := time.Since(start)

@@ -38,7 +38,7 @@ func (e *entry) misfired(unstarted []time.Time, dropped droppedFirings, c storag
 		// the latest first: it replaces those before it
 		recorded[i] = decision.on(scheduledAt)
 	}
-	if dropped.number > 0 {
+	if (dropped.number > 0 || dropped.jumped) && len(recorded) > 0 {
 		if recorded[0].State == jobs.Waiting {
 			// the start of a run would erase the count in its detail
 			recorded[0].State, recorded[0].Detail = jobs.Missed,

@@ -19,10 +19,9 @@ type notes struct {
 	clock   *clusterClock
 	calls   *batcher[sessionCall[storage.Note], bool]
 	events  *events
-	// After ttl from the begin of the stop, write gives up. Otherwise a row that a transaction
-	// holds would keep the replica from stopping.
-	stopping <-chan struct{}
-	ttl      time.Duration
+	// It is closed some time after the begin of the stop. Then write gives up. Otherwise a row that
+	// a transaction holds would keep the replica from stopping.
+	overtime <-chan struct{}
 }
 
 // leave records a firing that a stopping replica has not started as waiting, for another replica to
@@ -100,12 +99,11 @@ func (n *notes) note(f *firing, state jobs.State, b *refusal, detail string) boo
 }
 
 // write sends a note until the store has answered, the session has ended, or the replica has been
-// stopping for ttl. It reports whether the firing still belongs to this replica.
+// stopping for too long. It reports whether the firing still belongs to this replica.
 func (n *notes) write(f *firing, note storage.Note) bool {
 	note.Run, note.Firing, note.Version = f.run, f.Firing, f.startVersion()
 	note.WaitSince, note.Reserve = f.since, f.entry.ReserveTime()
 	note.New = f.adopted == uuid.Nil && !f.written
-	var stopped time.Time
 	for held := false; ; {
 		stands, err := n.calls.ask(f.session.Context(),
 			sessionCall[storage.Note]{f.session.ID, note}, held)
@@ -127,15 +125,10 @@ func (n *notes) write(f *firing, note storage.Note) bool {
 			return false
 		}
 		select {
-		case <-n.stopping:
-			if stopped.IsZero() {
-				stopped = time.Now()
-			}
-			if time.Since(stopped) > n.ttl {
-				f.warn().Err(err).Str("state", string(note.State)).
-					Msg("record firing failed, giving up at shutdown")
-				return false
-			}
+		case <-n.overtime:
+			f.warn().Err(err).Str("state", string(note.State)).
+				Msg("record firing failed, giving up at shutdown")
+			return false
 		default:
 		}
 		sleep.For(f.session.Context(), startBackoff)

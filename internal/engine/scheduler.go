@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/explain"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -47,6 +48,7 @@ type Scheduler struct {
 	intervals    *pollIntervals
 	paces        paces
 	stopping     chan struct{} // closed when Run begins to stop
+	overtime     chan struct{} // closed one session TTL later
 }
 
 // Run registers the jobs and fires them until ctx ends. Then it starts nothing more, waits for runs
@@ -82,6 +84,12 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		<-ctx.Done()
 		close(s.stopping)
 		signal(s.keeper.heartbeatNow) // so that others adopt the waiting runs at once
+	})
+	behind.Go(func() {
+		<-ctx.Done()
+		if sleep.For(background, s.options.SessionTTL) == nil {
+			close(s.overtime)
+		}
 	})
 	front.Wait()
 	s.drain()
