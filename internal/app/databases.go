@@ -48,6 +48,7 @@ const (
 	databaseCheckLimit = 5 * time.Second // of one check
 	databasePruneEvery = time.Hour
 	databasePruneLimit = time.Minute // then the next one continues
+	databasePruneAgain = 5 * time.Minute
 	// The commit of a row can be earlier than the creation of the run that needs it: clocks differ,
 	// and a recovery is a run of its own.
 	databaseKeepMore = 24 * time.Hour
@@ -135,8 +136,11 @@ func (d *jobDatabase) prune(ctx context.Context) {
 	if err == nil {
 		err = d.PruneFence(limited, d.cluster, keep)
 	}
+	if err != nil {
+		d.pruned = d.pruned.Add(databasePruneAgain - databasePruneEvery)
+	}
 	if err != nil && ctx.Err() == nil {
-		d.log.Warn().Str("database", d.name).Err(err).Msg("prune fence failed")
+		d.log.Warn().Str("database", d.name).Err(err).Msg("prune fence failed, retrying")
 	}
 }
 

@@ -41,4 +41,14 @@ func TestPruneRequestRest(t *testing.T) {
 			t.Errorf("%+v: got %+v, %t, want %+v, %t", c.pruned, rest, more, want, c.more)
 		}
 	}
+	// what a round deletes once is not deleted again
+	begin := PruneRequest{Keep: time.Hour, Limit: 10}
+	if rest, more := begin.Rest(Pruned{Waits: 10}); !more || rest.After == nil ||
+		!rest.After.CreatedAt.Equal(time.Unix(0, 0)) {
+		t.Errorf("after the first batch: got %+v, %t", rest, more)
+	}
+	begin.Triggered = true
+	if rest, more := begin.Rest(Pruned{More: true}); !more || rest.After != nil {
+		t.Errorf("runs of triggers: got %+v, %t", rest, more)
+	}
 }

@@ -117,8 +117,10 @@ type PruneRequest struct {
 	// Triggered selects only the ended runs of triggers, and nothing else. Such a request has no
 	// After. Runs of backfills are not runs of triggers.
 	Triggered bool
-	Limit     int        // rows of each kind; 1 to MaxBatch
-	After     *RunCursor // end of the previous batch; nil for the first
+	Limit     int // rows of each kind; 1 to MaxBatch
+	// After is the end of the previous batch, or nil for the first, which also deletes what a round
+	// deletes only once.
+	After *RunCursor
 }
 
 // PruneRequests returns the first requests for the history that is older than keep, and for the
@@ -135,8 +137,11 @@ func PruneRequests(keep, keepTriggered time.Duration, limit int) []PruneRequest 
 // Rest returns the request for what r left, after r deleted p, and false if nothing is left.
 func (r PruneRequest) Rest(p Pruned) (rest PruneRequest, more bool) {
 	rest = r
-	if p.Next != nil {
+	switch {
+	case p.Next != nil:
 		rest.After = p.Next
+	case r.After == nil && !r.Triggered:
+		rest.After = &RunCursor{CreatedAt: time.Unix(0, 0)} // before all runs
 	}
 	return rest, p.Next != nil || p.More || max(p.Audited, p.Pauses, p.Waits) >= r.Limit
 }
