@@ -39,7 +39,9 @@
 //
 // A request waits for its turn for at most half of that time, because few requests query the store
 // at the same time. Then its answer says that there are too many, and has the last status of the
-// cluster.
+// cluster. So does the answer to a request that got no connection while other requests used the
+// store. A refresh then gets 204 without content, and the browser keeps its page, unless the cached
+// copy is 10 seconds old.
 //
 // # Access
 //

@@ -358,6 +358,39 @@ func TestPageSaysThatALoadBalancerAnswers(t *testing.T) {
 	}
 }
 
+// TestRefreshOfABusyReplica checks that a refresh leaves the page as it is if a busy replica
+// answers without content.
+func TestRefreshOfABusyReplica(t *testing.T) {
+	t.Parallel()
+	window := tab(t)
+	var refused atomic.Int64
+	handler := hasty(t, contention()).Handler()
+	site := siteIn(t, window, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("HX-Request") != "" && refused.Add(1) <= 2 {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	visit(t, window, screens()[2], site+"/replicas")
+	evaluate[bool](t, window, `(() => {
+	window.noted = window.refused = window.swapped = 0;
+	document.addEventListener("htmx:afterRequest", (event) => {
+		if (event.detail.xhr.status === 204) window.refused++;
+		if (!document.querySelector(".offline").hidden) window.noted++;
+	});
+	document.addEventListener("htmx:afterSwap", () => window.swapped++);
+	return true;
+})()`)
+	until(t, window, `window.swapped > 0`)
+	if got := evaluate[int](t, window, `window.refused`); got != 2 {
+		t.Errorf("got %d refreshes without content on this page, want 2", got)
+	}
+	if got := evaluate[int](t, window, `window.noted`); got != 0 {
+		t.Errorf("got %d notes that the replica does not answer, want none", got)
+	}
+}
+
 // TestSignedOutPageGoesToSignIn checks that a page opens the sign-in when a refresh finds that its
 // user is signed out.
 func TestSignedOutPageGoesToSignIn(t *testing.T) {

@@ -147,6 +147,78 @@ func TestStatusOfASlowPage(t *testing.T) {
 	})
 }
 
+// TestStatusBehindSlowPages lets a page wait for a connection that slow pages have. It must say
+// that the server is busy, with the status of before. A later page that gets no answer although no
+// other page has a connection must say that the store does not answer.
+func TestStatusBehindSlowPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, handler := newStalling(t)
+		store.locks.Store(true)
+		for range 2 {
+			go get(t, handler, "/locks")
+		}
+		synctest.Wait()
+		time.Sleep(time.Millisecond) // the slow pages began earlier
+		store.clock.Store(true)
+		reply := get(t, handler, "/runs")
+		if body := reply.Body.String(); reply.Code != http.StatusServiceUnavailable ||
+			!strings.Contains(body, "Too many requests query the database at the same time.") ||
+			strings.Contains(body, "does not answer.</strong>") {
+			t.Errorf("got %d %s, want 503 and that too many ask", reply.Code, body)
+		}
+		store.clock.Store(false)
+		checkHealthy(t, handler)
+		time.Sleep(time.Millisecond)
+		store.clock.Store(true)
+		reply = get(t, handler, "/runs")
+		if body := reply.Body.String(); !strings.Contains(body, "does not answer.</strong>") {
+			t.Errorf("got %s, want that the store does not answer", body)
+		}
+	})
+}
+
+// TestRefreshWhileRequestsWait lets a refresh wait for its turn in vain. It must leave the page of
+// the browser as it is for 10 s. After that, and in a browser that opens the page, the page says
+// that the server is busy.
+func TestRefreshWhileRequestsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, handler := newStalling(t)
+		refresh := func() *httptest.ResponseRecorder {
+			request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/runs", nil)
+			request.Host = "127.0.0.1:8080"
+			request.Header.Set("HX-Request", "true")
+			reply := httptest.NewRecorder()
+			handler.ServeHTTP(reply, request)
+			return reply
+		}
+		if reply := refresh(); reply.Code != http.StatusOK {
+			t.Fatalf("got %d %s, want 200", reply.Code, reply.Body)
+		}
+		for _, c := range []struct {
+			after  time.Duration
+			status int
+		}{{0, http.StatusNoContent}, {10 * time.Second, http.StatusServiceUnavailable}} {
+			time.Sleep(c.after)
+			store.locks.Store(true)
+			for range 4 {
+				go get(t, handler, "/api/v1/locks")
+			}
+			synctest.Wait()
+			opened := make(chan int, 1)
+			go func() { opened <- get(t, handler, "/runs").Code }()
+			if reply := refresh(); reply.Code != c.status ||
+				(reply.Body.Len() == 0) != (c.status == http.StatusNoContent) {
+				t.Errorf("after %s: got %d with %d bytes, want %d", c.after, reply.Code,
+					reply.Body.Len(), c.status)
+			}
+			if code := <-opened; code != http.StatusServiceUnavailable {
+				t.Errorf("after %s: got %d for a page that is opened, want 503", c.after, code)
+			}
+		}
+		time.Sleep(time.Minute) // the other requests end
+	})
+}
+
 // frozen are changes of a store that does not answer.
 type frozen struct{ *changes }
 

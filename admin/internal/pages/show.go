@@ -4,12 +4,17 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
+
+// maxUnnoticed is the age up to which a cached copy does not replace the page of a refresh that the
+// busy replica could not query. The note about it would move the content for a moment.
+const maxUnnoticed = 10 * time.Second
 
 // Page describes how a page is made. Its parameters are parsed before, so Load only queries the
 // store.
@@ -33,7 +38,8 @@ type view[T any] struct {
 }
 
 // Show writes a page. If the page cannot be queried, it writes the copy that this replica cached
-// last, marked as stale.
+// last, marked as stale. If only the replica is busy and the copy is recent, a refresh gets 204, so
+// that the browser keeps its page.
 func Show[T any](s *Site, w http.ResponseWriter, r *http.Request, p Page[T]) {
 	f, err := s.Frame(r, p.Section, p.Title, p.Live)
 	if err != nil {
@@ -53,6 +59,10 @@ func Show[T any](s *Site, w http.ResponseWriter, r *http.Request, p Page[T]) {
 		return
 	case errors.Is(err, storage.ErrNotFound):
 		s.Refuse(w, r, http.StatusNotFound, err.Error())
+		return
+	}
+	if r.Header.Get("HX-Request") != "" && f.Stale && !f.Silent && f.Age < maxUnnoticed {
+		w.WriteHeader(http.StatusNoContent) // the browser keeps the page that it has
 		return
 	}
 	if content != nil && p.Complete != nil {
@@ -85,6 +95,7 @@ func (s *Site) judge(ctx context.Context, f *Frame, snap *cluster.Snapshot) {
 // the status to the frame. It returns errors of the caller, and notes all others in the frame.
 func QueryOrCached[T any](s *Site, ctx context.Context, key string, f *Frame,
 	load func(context.Context, cluster.Snapshot) (T, error)) (*T, int, error) {
+	begin := time.Now()
 	var snap *cluster.Snapshot // nil until it is read
 	var content T
 	err := s.Queries.Run(ctx, func(ctx context.Context) error {
@@ -95,6 +106,8 @@ func QueryOrCached[T any](s *Site, ctx context.Context, key string, f *Frame,
 		if err != nil {
 			return err
 		}
+		s.pageCache.noteAnswer()
+		defer s.pageCache.noteAnswer() // until then load used a connection
 		snap, f.Now = &read, read.Now
 		content, err = load(ctx, read)
 		return err
@@ -110,6 +123,9 @@ func QueryOrCached[T any](s *Site, ctx context.Context, key string, f *Frame,
 	case errors.As(err, &bad), errors.Is(err, storage.ErrNotFound):
 		s.judge(ctx, f, snap)
 		return nil, 0, err
+	}
+	if snap == nil && s.pageCache.answeredSince(begin) {
+		err = ErrBusy // other requests had the connections
 	}
 	s.StoreFailed(ctx, err)
 	f.Error = StoreError(err)

@@ -291,11 +291,11 @@
   document.addEventListener("htmx:sendError", () => offline(false));
   document.addEventListener("htmx:responseError", () => offline(false));
   document.addEventListener("htmx:beforeSwap", (event) => {
-    if (!event.detail.xhr.responseText.includes('id="live"')) {
-      event.detail.shouldSwap = false;
-      if (event.detail.xhr.status < 400) location.reload();
-      else offline(false);
-    }
+    const { status, responseText } = event.detail.xhr;
+    if (status === 204 || responseText.includes('id="live"')) return; // 204: a busy replica
+    event.detail.shouldSwap = false;
+    if (status < 400) location.reload();
+    else offline(false);
   });
 
   // A stream of events reports changes, and the page refreshes: at most once a
