@@ -237,7 +237,7 @@ func (b bulkAction) address(items []bulkItem, back string) string {
 }
 
 // act performs the action on each item in turn, each in its own transaction with its own entry in
-// the audit log. If the store does not answer, the items after it are not tried.
+// the audit log. If the store does not answer or is not queried, the items after it are not tried.
 func (s bulkPages) act(parent context.Context, b bulkAction, a storage.Action, items []bulkItem,
 	back string) (outcome, error) {
 	if err := a.Check(); err != nil {
@@ -249,7 +249,7 @@ func (s bulkPages) act(parent context.Context, b bulkAction, a storage.Action, i
 	key, failed := a.Key, false
 	for n, item := range items {
 		result.results[n].bulkItem = item
-		if result.silent != nil {
+		if result.stopped != nil {
 			result.results[n].Untried = true
 			continue
 		}
@@ -260,7 +260,7 @@ func (s bulkPages) act(parent context.Context, b bulkAction, a storage.Action, i
 		}
 		failed = true
 		if status, _ := refusedActionOf(err); status == 0 {
-			result.silent = err
+			result.stopped = err
 		}
 	}
 	if failed {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/admin/internal/pages"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -353,7 +354,7 @@ func TestBulkActionsTellEachResult(t *testing.T) {
 	reply := post(handler, address, form)
 	body := flat(reply.Body.String())
 	for _, want := range []string{"Result unknown:</strong> <bdi data-says>triggered 2 of 4 jobs.",
-		"the action runs at most once for each item", "Not tried, because the database did not",
+		"the action runs at most once for each item", "Not tried, because the action stopped",
 		"The database query failed", ">Run 4 jobs now</button>"} {
 		if !strings.Contains(body, flat(want)) {
 			t.Errorf("the page lacks %q", want)
@@ -382,6 +383,38 @@ func TestBulkActionsTellEachResult(t *testing.T) {
 	}
 	if page.Code != http.StatusConflict || formAction(body) != "" {
 		t.Errorf("%d with a form to %q, want 409 without", page.Code, formAction(body))
+	}
+}
+
+// TestBulkActionOfABusyReplica lets a bulk action find no turn for its queries after some items.
+// The other items are not done, and the form can be sent again.
+func TestBulkActionOfABusyReplica(t *testing.T) {
+	for _, c := range []struct {
+		done int
+		want string
+	}{{1, "Done in part:</strong> <bdi data-says>paused 1 of 3 jobs."},
+		{0, "Not done:</strong> <bdi data-says>paused none of 3 jobs."}} {
+		server, control := acting(t)
+		control.diesAfter, control.diesWith = c.done, pages.ErrBusy
+		if c.done == 0 {
+			control.history.err = pages.ErrBusy
+		}
+		reply := post(server.Handler(), bulk("pause", "job", "merge-events", "rollup-sales",
+			"sync-vendors"), sent().Encode())
+		body := flat(reply.Body.String())
+		for _, want := range []string{c.want, "Too many requests query the database",
+			"Not tried, because the action stopped at an earlier item.",
+			"Submit again: the action runs at most once for each item."} {
+			if !strings.Contains(body, flat(want)) {
+				t.Errorf("after %d items, the page lacks %q", c.done, want)
+			}
+		}
+		if reply.Code != http.StatusServiceUnavailable || len(control.audit) != c.done ||
+			strings.Count(body, "<span>Not done</span>") != 3-c.done ||
+			strings.Contains(body, "did not answer") {
+			t.Errorf("after %d items, got %d with %d actions: %s", c.done, reply.Code,
+				len(control.audit), body)
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 type bulkResult struct {
 	bulkItem
 	Err     error // why it was not done, or why that is unknown
-	Untried bool  // the store did not answer for an earlier item
+	Untried bool  // the action stopped at an earlier item
 }
 
 // Done reports whether the action was done.
@@ -22,7 +22,7 @@ func (r bulkResult) Done() bool { return r.Err == nil && !r.Untried }
 
 // Unknown reports whether the store did not say if the action was done.
 func (r bulkResult) Unknown() bool {
-	return r.Err != nil && r.status() == 0
+	return r.Err != nil && r.status() == 0 && !errors.Is(r.Err, pages.ErrBusy)
 }
 
 // Words says what became of the item.
@@ -36,7 +36,7 @@ func (r bulkResult) Words() string {
 	return "Not done"
 }
 
-// status is that of the refusal, or 0 if the store did not answer. The item was tried and not done.
+// status is that of the refusal, or 0 if the store did not answer or was not queried.
 func (r bulkResult) status() int {
 	status, _ := refusedActionOf(r.Err)
 	return status
@@ -46,8 +46,8 @@ func (r bulkResult) status() int {
 func (r bulkResult) Because() string {
 	switch {
 	case r.Untried:
-		return "Not tried, because the database did not answer before."
-	case r.Unknown():
+		return "Not tried, because the action stopped at an earlier item."
+	case r.status() == 0:
 		return words.Sentence(words.Title(pages.StoreError(r.Err)))
 	}
 	_, refused := refusedActionOf(r.Err)
@@ -58,7 +58,7 @@ func (r bulkResult) Because() string {
 type bulkError struct {
 	action  bulkAction
 	results []bulkResult
-	silent  error // of the store that did not answer, or nil
+	stopped error // of the store that did not answer, or pages.ErrBusy; nil: all were tried
 }
 
 // Error says how many items the action was done on.
@@ -81,7 +81,7 @@ func (e *bulkError) done() (n int) {
 
 // status is the status of the refusals if nothing was done and they have the same, or else 409.
 func (e *bulkError) status() int {
-	if e.silent != nil {
+	if e.stopped != nil {
 		return http.StatusServiceUnavailable
 	}
 	for _, r := range e.results {
@@ -92,22 +92,23 @@ func (e *bulkError) status() int {
 	return e.results[0].status()
 }
 
-// refusedBulk returns the form again, with the results. It is sent again only if the store did not
-// answer: the keys of the items that were done return their results.
+// refusedBulk returns the form again, with the results. It is sent again only if the action stopped
+// at an item: the keys of the items that were done return their results.
 func (s base) refusedBulk(r *http.Request, sent url.Values, e *bulkError) (form, int) {
 	for _, result := range e.results {
 		s.Guard.Denied(r, result.Err)
 	}
 	f := form{Key: sent.Get("key"), Result: "Done in part", ErrorText: e.Error(), sent: sent,
-		err: e, Idle: e.silent == nil, Advice: "The list below has the reasons."}
-	switch {
-	case e.silent != nil:
-		s.StoreFailed(r.Context(), e.silent)
-		f.Result = "Result unknown"
-		f.Advice = "The database did not answer. Submit again: the action runs at most once for " +
-			"each item."
-	case e.done() == 0:
+		err: e, Idle: e.stopped == nil, Advice: "The list below has the reasons."}
+	if e.done() == 0 {
 		f.Result = "Not done"
+	}
+	if e.stopped != nil {
+		s.StoreFailed(r.Context(), e.stopped)
+		f.Advice = "Submit again: the action runs at most once for each item."
+		if !errors.Is(e.stopped, pages.ErrBusy) {
+			f.Result, f.Advice = "Result unknown", "The database did not answer. "+f.Advice
+		}
 	}
 	return f, e.status()
 }

@@ -42,6 +42,7 @@ type control struct {
 	inside  bool // whether holders are inside transactions
 	// diesAfter is the number of actions after which the store does not answer; 0: it answers
 	diesAfter int
+	diesWith  error // the error from then on; nil: that of down
 	reloads   []storage.Action
 	// badConfig is the error of a reload; nil: it succeeds
 	badConfig error
@@ -74,7 +75,7 @@ func (c *control) record(a storage.Action, action, target string) (again bool, e
 		Action: action, Target: target, Reason: a.Reason,
 	}}, c.audit...)
 	if c.diesAfter == len(c.actions) {
-		c.history.err = down().Store.(*history).err
+		c.history.err = cmp.Or(c.diesWith, down().Store.(*history).err)
 	}
 	return false, nil
 }

@@ -235,7 +235,7 @@ func formStates() []galleryState {
 			c.diesAfter = 1
 		}), path: bulk("pause", "job", "prune-orders", "rollup-sales", "sync-vendors"),
 			sent: sent(), status: unavailable, has: []string{"Result unknown:",
-				"paused 1 of 3 jobs", "Not tried, because the database did not answer before."}},
+				"paused 1 of 3 jobs", "Not tried, because the action stopped at an earlier item."}},
 		{name: "bulk-down", options: actionOptions(contention(), storeDown),
 			path: bulk("pause", "job", "rollup-sales"), status: unavailable,
 			has: []string{"No action is possible while the database does not answer."}},
