@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -355,6 +356,34 @@ func TestPageSaysThatALoadBalancerAnswers(t *testing.T) {
 		}
 		gone.Store(false)
 		until(t, window, `document.querySelector(".offline").hidden`)
+	}
+}
+
+// TestRefreshShowsARefusal checks that a page shows the message of the replica if a refresh is
+// refused, and keeps its content if there are too many requests.
+func TestRefreshShowsARefusal(t *testing.T) {
+	t.Parallel()
+	window := chromium.Tab(t, "responded with a status of 4", "Response Status Error Code 4")
+	for _, status := range []int{http.StatusForbidden, http.StatusNotFound,
+		http.StatusTooManyRequests} {
+		var gone atomic.Bool
+		handler := hasty(t, contention()).Handler()
+		site := siteIn(t, window, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if gone.Load() {
+				w.Header().Set("Content-Type", "text/html")
+				w.WriteHeader(status)
+				_, _ = io.WriteString(w, "<!doctype html><title>Holdfast</title><h1>Refused</h1>")
+				return
+			}
+			handler.ServeHTTP(w, r)
+		}))
+		visit(t, window, screens()[2], site+"/replicas")
+		gone.Store(true)
+		if status == http.StatusTooManyRequests {
+			until(t, window, `!document.querySelector(".offline").hidden`)
+		} else {
+			until(t, window, `document.querySelector("h1").textContent === "Refused"`)
+		}
 	}
 }
 

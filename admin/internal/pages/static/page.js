@@ -289,12 +289,11 @@
     for (const e of document.querySelectorAll(".offline")) e.hidden = hidden;
   };
   document.addEventListener("htmx:sendError", () => offline(false));
-  document.addEventListener("htmx:responseError", () => offline(false));
   document.addEventListener("htmx:beforeSwap", (event) => {
     const { status, responseText } = event.detail.xhr;
     if (status === 204 || responseText.includes('id="live"')) return; // 204: a busy replica
     event.detail.shouldSwap = false;
-    if (status < 400) location.reload();
+    if (status < 500 && status !== 429) location.reload(); // a refusal is a page of its own
     else offline(false);
   });
 
