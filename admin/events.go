@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -150,13 +149,13 @@ func eventText(topics []storage.Topic, at position) string {
 	return b.String()
 }
 
-// eventsAddress returns the address of the events after the current position.
-func (h *hub) eventsAddress(ctx context.Context, topics []storage.Topic) string {
+// eventsAddress returns the address of the events after the last known position.
+func (h *hub) eventsAddress(topics []storage.Topic) string {
 	if len(topics) == 0 {
 		topics = storage.Topics()
 	}
 	query := url.Values{"topics": {strings.ReplaceAll(words.List(topics), ", ", ",")}}
-	if since := h.position(ctx).String(); since != "" {
+	if since := h.position().String(); since != "" {
 		query.Set("since", since)
 	}
 	return "/api/v1/events?" + query.Encode()

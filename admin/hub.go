@@ -151,19 +151,21 @@ func (h *hub) take(st *stream) ([]storage.Topic, position) {
 	return news, st.seen
 }
 
-// position returns a position of the topics that was the last at most pollInterval ago. While the
-// store can't be queried, it returns the last known position, which is nil if there is none.
-func (h *hub) position(ctx context.Context) position {
+// refresh queries the position of the topics, unless the last query was less than pollInterval ago.
+func (h *hub) refresh(ctx context.Context) {
 	h.mu.Lock()
-	latest, recent := h.latest, time.Since(h.asked) < pollInterval
+	recent := time.Since(h.asked) < pollInterval
 	h.mu.Unlock()
 	if !recent {
 		_ = h.poll(ctx) // the page shows why
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		return h.latest
 	}
-	return latest
+}
+
+// position returns the last known position of the topics, which is nil if there is none.
+func (h *hub) position() position {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.latest
 }
 
 // stop ends all streams, and returns when the hub's goroutines have ended.

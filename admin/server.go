@@ -80,12 +80,13 @@ func build(options Options, templates *pages.Templates) (*Server, error) {
 		Actions: options.Operations != nil}
 	if options.Changes != nil {
 		s.hub = newHub(options.Changes, parts.Queries.Run)
+		parts.Poll = s.hub.refresh
 		parts.Events = func(ctx context.Context, topics []storage.Topic) string {
 			if permission.Require(ctx, permission.View,
 				permission.Target{Kind: permission.Everything}) != nil {
 				return "" // the stream is about the whole cluster
 			}
-			return s.hub.eventsAddress(ctx, topics)
+			return s.hub.eventsAddress(topics)
 		}
 	}
 	var err error

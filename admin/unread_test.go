@@ -219,6 +219,32 @@ func TestRefreshWhileRequestsWait(t *testing.T) {
 	})
 }
 
+// TestStreamOfABusyReplica checks that a page that got no turn for its queries names its stream,
+// from the last known position.
+func TestStreamOfABusyReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, c := live(t)
+		store := &stalling{history: o.Store.(*history)}
+		o.Store = store
+		server := newServer(t, o)
+		server.site.Queries = pages.NewQueries()
+		handler := server.Handler()
+		get(t, handler, "/locks")
+		want := "data-events=\"/api/v1/events?since=" + positionOf(c.marks).String() + "&amp;"
+		store.locks.Store(true)
+		for range 4 {
+			go get(t, handler, "/api/v1/locks")
+		}
+		synctest.Wait()
+		reply := get(t, handler, "/runs")
+		if reply.Code != http.StatusServiceUnavailable ||
+			!strings.Contains(reply.Body.String(), want) {
+			t.Errorf("got %d %s, want 503 and %s", reply.Code, reply.Body, want)
+		}
+		time.Sleep(time.Minute) // the other requests end
+	})
+}
+
 // frozen are changes of a store that does not answer.
 type frozen struct{ *changes }
 

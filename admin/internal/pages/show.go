@@ -96,10 +96,14 @@ func (s *Site) judge(ctx context.Context, f *Frame, snap *cluster.Snapshot) {
 func QueryOrCached[T any](s *Site, ctx context.Context, key string, f *Frame,
 	load func(context.Context, cluster.Snapshot) (T, error)) (*T, int, error) {
 	begin := time.Now()
+	if f.Refresh > 0 && s.Events != nil {
+		f.Events = s.Events(ctx, f.topics)
+	}
 	var snap *cluster.Snapshot // nil until it is read
 	var content T
 	err := s.Queries.Run(ctx, func(ctx context.Context) error {
-		if f.Refresh > 0 && s.Events != nil {
+		if f.Events != "" {
+			s.Poll(ctx)
 			f.Events = s.Events(ctx, f.topics) // the position before all that the page shows
 		}
 		read, err := s.Cluster.Snapshot(ctx)

@@ -29,9 +29,10 @@ type Parts struct {
 	Prefix    mount.Prefix  // of the pages
 	Refresh   time.Duration // of open pages that get no events
 	Actions   bool          // operators may act
-	// Events returns the address of the events after the current position. It queries the store
-	// within the time of ctx, as a part of the queries of a page. Nil: no events.
+	// Events returns the address of the events after the last known position. Nil: no events.
 	Events func(ctx context.Context, topics []storage.Topic) string
+	// Poll queries the position, as a part of the queries of a page. Nil if Events is nil.
+	Poll func(ctx context.Context)
 }
 
 // NewSite returns a site whose guard has the policy.
