@@ -219,6 +219,26 @@ func TestRefreshWhileRequestsWait(t *testing.T) {
 	})
 }
 
+// TestClockOfACachedPage checks that a cached page has the time of its content, although the state
+// of the cluster was read later.
+func TestClockOfACachedPage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, handler := newStalling(t)
+		clock := func() string {
+			_, shown, _ := strings.Cut(get(t, handler, "/locks").Body.String(), `class="fresh"`)
+			_, shown, _ = strings.Cut(shown, `datetime="`)
+			shown, _, _ = strings.Cut(shown, `"`)
+			return shown
+		}
+		before := clock()
+		store.now = store.now.Add(time.Hour)
+		store.locks.Store(true)
+		if got := clock(); got != before || got == "" {
+			t.Errorf("got a page of %q, want one of %q", got, before)
+		}
+	})
+}
+
 // TestStreamOfABusyReplica checks that a page that got no turn for its queries names its stream,
 // from the last known position.
 func TestStreamOfABusyReplica(t *testing.T) {

@@ -134,11 +134,11 @@ func QueryOrCached[T any](s *Site, ctx context.Context, key string, f *Frame,
 	s.StoreFailed(ctx, err)
 	f.Error = StoreError(err)
 	last, known, age := s.pageCache.lookup(key)
-	if snap == nil {
+	if snap == nil || known != nil {
 		f.Now = last.Now
-		if f.Silent = !errors.Is(err, ErrBusy); f.Silent {
-			snap = &last
-		}
+	}
+	if f.Silent = snap == nil && !errors.Is(err, ErrBusy); f.Silent {
+		snap = &last
 	}
 	s.judge(ctx, f, snap)
 	cached, ok := known.(*T)
