@@ -237,8 +237,11 @@ func TestLongestPagesCoverAll(t *testing.T) {
 	}{{store(storage.MaxBatch + 2), "/runs"}, {store(storage.MaxBatch + 2), "/jobs"},
 		{store(2*storage.MaxBatch+2, grouped), "/jobs"}} {
 		handler := newServer(t, options(c.store)).Handler()
-		body := ""
-		for path := c.path + "?limit=1000"; path != ""; {
+		body, n := "", 0
+		for path := c.path + "?limit=1000"; path != ""; n++ {
+			if n == 10 {
+				t.Fatalf("%s: got a link to page %s after 10 pages, want an end", c.path, path)
+			}
 			page := get(t, handler, path).Body.String()
 			body += page
 			found := next.FindStringSubmatch(page)
