@@ -119,27 +119,33 @@ func (p CommandParams) checkArguments(sample *expander, problems *problemList) {
 
 // scriptFinder finds the scripts of shells among the arguments of a command.
 type scriptFinder struct {
-	shell   bool // an argument was a shell
-	open    bool // an option said that a script follows, and the script was not found yet
-	operand bool // the argument before is an option such as -o, whose value follows
-	final   bool // the argument before ends the options
+	shell  bool   // an argument was a shell, and its options can follow
+	file   bool   // the first operand of the shell is the file of its script and ends its options
+	open   bool   // an option said that a script follows, and the script was not found yet
+	before string // the argument before
 }
 
 // next takes the arguments one after the other. It reports whether the argument is the script of a
 // shell, or stands between the script and the option that announces it. The value of a template
 // there could become an option or the script.
 func (f *scriptFinder) next(argument string) bool {
-	within := f.open
-	option := strings.HasPrefix(argument, "-") || strings.HasPrefix(argument, "+")
+	within := f.open || f.shell && hasScript(argument)
+	operand := f.before == "--" || !isOption(argument) && !hasOperand(f.before)
 	switch {
-	case within && (f.final || !option && !f.operand):
+	case f.open && operand:
 		f.open = false // the argument is the script
 	case f.shell && isScriptOption(argument):
-		f.open = true
+		f.open, f.file = !hasScript(argument), false
+	case f.file && operand:
+		f.shell, f.file = false, false
 	}
-	f.shell = f.shell || isShell(argument)
-	f.operand = option && strings.ContainsAny(argument, "oO")
-	f.final = argument == "--"
+	if isShell(argument) {
+		// A shell after an option can be the option's value, as in su -s /bin/sh nobody -c. The
+		// options of fish have values of many kinds.
+		f.shell, f.file = true, !isOption(argument) && path.Base(argument) != "fish" &&
+			(!isOption(f.before) || f.before == "--")
+	}
+	f.before = argument
 	return within
 }
 
@@ -149,10 +155,32 @@ func isShell(argument string) bool {
 		path.Base(argument))
 }
 
-// isScriptOption reports whether a script follows this option of a shell, as in sh -ec.
+func isOption(argument string) bool {
+	return strings.HasPrefix(argument, "-") || strings.HasPrefix(argument, "+")
+}
+
+// hasOperand reports whether the value of this option of a shell is the next argument, as in
+// sh -eo pipefail.
+func hasOperand(argument string) bool {
+	if name, long := strings.CutPrefix(argument, "--"); long {
+		return slices.Contains([]string{"emulate", "init-file", "rcfile"}, name)
+	}
+	return isOption(argument) && strings.ContainsAny(argument, "oO")
+}
+
+// isScriptOption reports whether a script follows this option of a shell, as in sh -ec, or is part
+// of it.
 func isScriptOption(argument string) bool {
-	return strings.HasPrefix(argument, "-") && !strings.HasPrefix(argument, "--") &&
-		strings.Contains(argument, "c")
+	if strings.HasPrefix(argument, "--") {
+		return argument == "--command" || argument == "--init-command" || hasScript(argument)
+	}
+	return strings.HasPrefix(argument, "-") && strings.ContainsAny(argument, "cC")
+}
+
+// hasScript reports whether an option of a shell has the script in it, as in fish --command=ls.
+func hasScript(argument string) bool {
+	return strings.HasPrefix(argument, "--command=") ||
+		strings.HasPrefix(argument, "--init-command=")
 }
 
 // expanded returns the params with the facts of a run in place of templates.
