@@ -13,6 +13,6 @@ func dieWithParent(*syscall.SysProcAttr) {}
 // remaining processes of its group keep its id from being reused.
 func awaitExit(cmd *exec.Cmd) leaderEnd { return leaderEnd{reaped: true, err: cmd.Wait()} }
 
-// onlyZombies would report whether all processes of a group have exited. These systems have no
-// common way to find out, and their init reaps such processes soon.
-func onlyZombies(int) bool { return false }
+// othersLive would report whether a process of a group lives besides its leader. These systems have
+// no common way to find out while the leader is not reaped.
+func othersLive(int) (live, known bool) { return false, false }

@@ -13,6 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// statThreads is the index of the number of threads among the fields behind the name in
+// /proc/PID/stat.
+const statThreads = 17
+
 // dieWithParent makes the kernel kill the leader when the scheduler dies: its run is then lost, and
 // other runs get its resources.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
@@ -28,13 +32,18 @@ func awaitExit(cmd *exec.Cmd) leaderEnd {
 	}
 }
 
-// onlyZombies reports whether all processes of a group have exited. Parents that do not wait for
-// their children, such as a container's process 1 that is no init, keep them as zombies.
-func onlyZombies(group int) bool {
+// othersLive reports whether a process of a group lives besides the leader, which has exited and is
+// not reaped. known is false if /proc does not show the leader, because it is not mounted or is of
+// another PID namespace.
+//
+// Parents that do not wait for their children, such as a container's process 1 that is no init,
+// keep them as zombies. Such a process has exited.
+func othersLive(leader int) (live, known bool) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return false
+		return false, false
 	}
+	group := strconv.Itoa(leader)
 	for _, entry := range entries {
 		stat, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "stat"))
 		if err != nil {
@@ -42,10 +51,16 @@ func onlyZombies(group int) bool {
 		}
 		// pid (name) state parent group …
 		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-		if len(fields) > 2 && fields[2] == strconv.Itoa(group) &&
-			fields[0] != "Z" && fields[0] != "X" {
-			return false
+		if len(fields) <= statThreads || fields[2] != group {
+			continue
+		}
+		exited := fields[0] == "Z" || fields[0] == "X"
+		switch {
+		case entry.Name() == group:
+			known = exited
+		case !exited, fields[statThreads] != "0" && fields[statThreads] != "1":
+			live = true // a process whose first thread alone has exited is shown as a zombie
 		}
 	}
-	return true
+	return live, known
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -41,3 +42,63 @@ func TestCommandDoesNotWaitForZombies(t *testing.T) {
 	}
 	f.expectDead(t)
 }
+
+// TestCommandGivesTheGraceToThreads leaves a process behind whose first thread has exited. The
+// system shows it as a zombie.
+func TestCommandGivesTheGraceToThreads(t *testing.T) {
+	compiler, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip(err)
+	}
+	f := newFamily(t)
+	program, goOn := filepath.Join(t.TempDir(), "threads"), f.path+".go"
+	compile := exec.Command(compiler, "-pthread", "-x", "c", "-o", program, "-")
+	compile.Stdin = strings.NewReader(threads)
+	if out, err := compile.CombinedOutput(); err != nil {
+		t.Fatalf("compile: %v\n%s", err, out)
+	}
+	if err := syscall.Mkfifo(goOn, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ended := start(t.Context(), t, object{"command": shell(
+		program + " >" + f.path + " 2>/dev/null & read line <" + goOn)})
+	f.expect(t, "ready")
+	if err := os.WriteFile(goOn, []byte("go\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	f.expect(t, "bye")
+	f.expectDead(t)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// threads writes "ready" when its first thread has exited, and "bye" when it gets SIGTERM.
+const threads = `
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+
+static pthread_t first;
+static sigset_t signals;
+
+static void *work(void *none) {
+	int found;
+	pthread_join(first, NULL);
+	puts("ready");
+	fflush(stdout);
+	sigwait(&signals, &found);
+	puts("bye");
+	return none;
+}
+
+int main(void) {
+	pthread_t second;
+	first = pthread_self();
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	pthread_create(&second, NULL, work, NULL);
+	pthread_exit(NULL);
+}
+`

@@ -50,11 +50,14 @@ func runGroup(ctx context.Context, cmd *exec.Cmd, grace time.Duration,
 		return false, err
 	}
 	stopped, left := g.await(ctx)
+	gone := !left
 	if left {
 		g.signal(syscall.SIGTERM)
-		g.awaitGone(context.Background(), grace)
+		gone = g.awaitGone(context.Background(), grace)
 	}
-	g.signal(syscall.SIGKILL)
+	if !gone {
+		g.signal(syscall.SIGKILL)
+	}
 	<-g.exited
 	wait(g.silent, linger)
 	g.output.Close()
@@ -120,7 +123,6 @@ func (g *group) awaitGone(ctx context.Context, long time.Duration) bool {
 			return false
 		}
 	}
-	g.reap() //nolint:errcheck // runGroup returns the error
 	for pause := time.Millisecond; g.lives(); pause = min(2*pause, maxPause) {
 		if sleep.For(ctx, pause) != nil {
 			return false
@@ -137,11 +139,16 @@ func (g *group) reap() error {
 	return g.end.err
 }
 
-// lives reports whether the group has a process besides the reaped leader. While it has one, no
-// other group gets its id.
+// lives reports whether the group has a process besides the leader, which has exited. A leader that
+// is not reaped keeps the group's id from being reused. So it is reaped here only if there is no
+// other way to find out.
 func (g *group) lives() bool {
 	id := g.cmd.Process.Pid
-	return syscall.Kill(-id, 0) == nil && !onlyZombies(id)
+	if live, known := othersLive(id); known {
+		return live
+	}
+	g.reap() //nolint:errcheck // runGroup returns the error
+	return syscall.Kill(-id, 0) == nil
 }
 
 func (g *group) signal(s syscall.Signal) {
