@@ -29,13 +29,18 @@ func (d *decoder) decodeParams(n *node, path string) (Params, bool) {
 }
 
 // allSecrets returns what must not be shown of a node: the values of variables in it, and whole
-// URLs that have some. Scheme and host of a URL may be shown.
+// URLs that have some. Scheme and host of a URL with a scheme may be shown.
 func (n *node) allSecrets() (secrets []string) {
 	if n.expanded && n.scalar() {
-		if u, err := url.Parse(n.text); err == nil && u.Scheme != "" && u.Host != "" {
+		u, err := url.Parse(n.text)
+		if err == nil && u.Host != "" && (u.Scheme != "" || u.User != nil) {
+			shown := ""
+			if u.Scheme != "" {
+				shown = u.Scheme + "://" + u.Host
+			}
 			secrets = append(secrets, n.text)
 			for _, value := range n.secrets {
-				if !strings.Contains(u.Scheme+"://"+u.Host, value) {
+				if !strings.Contains(shown, value) {
 					secrets = append(secrets, value)
 				}
 			}

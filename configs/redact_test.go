@@ -57,15 +57,22 @@ func TestSecretsOfParams(t *testing.T) {
 	}
 }
 
-// Only a text with a scheme has a host that may be shown.
+// Only a text with a scheme has a host that may be shown. A text with a user is also a secret as a
+// whole, because parts of it that are no variables can be found then.
 func TestSecretBehindSlashes(t *testing.T) {
-	c, err := Parse("c.yaml",
-		[]byte(`jobs: [{name: j, handler: own, params: {a: "//${TOKEN}"}}]`),
-		WithEnv(func(string) (string, bool) { return "hunter2", true }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := c.Jobs[0].Params.Secrets(), []string{"hunter2"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+	for text, want := range map[string][]string{
+		"//${TOKEN}":            {"hunter2"},
+		"//u:${TOKEN}@db/x":     {"//u:hunter2@db/x", "hunter2"},
+		"//u:secret@${TOKEN}/x": {"//u:secret@hunter2/x", "hunter2"},
+	} {
+		c, err := Parse("c.yaml",
+			[]byte(`jobs: [{name: j, handler: own, params: {a: "`+text+`"}}]`),
+			WithEnv(func(string) (string, bool) { return "hunter2", true }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Jobs[0].Params.Secrets(); !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
 	}
 }

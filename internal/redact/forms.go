@@ -21,7 +21,7 @@ type forms map[string]string
 
 // addValue adds the forms of a value.
 func (f forms) addValue(value string) {
-	if u, err := url.Parse(value); err == nil && u.Scheme != "" && u.Host != "" {
+	if u, err := url.Parse(value); err == nil && u.Host != "" && (u.Scheme != "" || u.User != nil) {
 		f.addURL(value, u)
 		return
 	}
@@ -64,7 +64,10 @@ func (f forms) addURL(value string, u *url.URL) {
 			f.addText(part, Mark)
 		}
 	}
-	if u.User != nil || len(behind) > len("/") {
+	switch {
+	case u.Scheme == "": // perhaps no URL, but a secret that begins with //
+		f.addText(value, Mark)
+	case u.User != nil || len(behind) > len("/"):
 		f.addText(value, u.Scheme+"://"+u.Host+"/"+Mark)
 	}
 }

@@ -2,10 +2,10 @@
 // value are found, and how the replacement looks.
 //
 // A value is found as it is, and encoded for URLs, JSON, Go strings, base64 and hexadecimal digits.
-// Of a value that is a URL with a scheme, the scheme and the host stay. Values of less than 5 bytes
-// are found only in quotes. If each "1" or "prod" in a text were replaced, the text would be of no
-// use, and the replacements would reveal the value. A value that is split, hashed or compressed is
-// not found.
+// Of a value that is a URL with a scheme, the scheme and the host stay. The parts of a URL are also
+// found alone, without a scheme only if it has a user. Values of less than 5 bytes are found only
+// in quotes. If each "1" or "prod" in a text were replaced, the text would be of no use, and the
+// replacements would reveal the value. A value that is split, hashed or compressed is not found.
 package redact
 
 import (

@@ -77,6 +77,9 @@ func TestURLs(t *testing.T) {
 		{"postgres://u:hunter2@db/x", "password hunter2 of u:hunter2@db", "password [redacted] of [redacted]@db"},
 		// one in 4,096 random values in base64 begins so
 		{"//8AbC+dEf==", "login with //8AbC+dEf==: found 401", "login with [redacted]: found 401"},
+		{"//u:hunter2@db/x", "connect to //u:hunter2@db/x", "connect to [redacted]"},
+		{"//u:hunter2@db/x", "password hunter2 of u:hunter2@db", "password [redacted] of [redacted]@db"},
+		{"//token@db/services/abcdefghijklmnop", "token@db, /services/abcdefghijklmnop", "[redacted]@db, /[redacted]"},
 		{hook, base64.RawStdEncoding.EncodeToString([]byte(hook)), Mark},
 	} {
 		if got := New([]string{test.value}).Text(test.text); got != test.want {
