@@ -157,7 +157,7 @@ func (p performer) newAttempt(f *firing) *storage.Attempt {
 		Output: output.NewTail(output.Max), Cluster: p.cluster,
 		Locks: storage.LocksOf(f.entry.requests)}
 	if f.entry.mask != nil {
-		a.Output.Mask(f.entry.mask.Text)
+		a.Output.Mask(f.entry.mask.Text, f.entry.mask.Longest())
 	}
 	// An abandoned handler may ask for its logger while the firing is at a later attempt.
 	number := f.attempt

@@ -26,16 +26,17 @@ type Tail struct {
 	dropped bool
 	written int64
 	mask    func(string) string // nil: none
+	longest int                 // bytes of a secret
 }
 
 // NewTail returns a Tail that retains at least the last size bytes.
 func NewTail(size int) *Tail { return &Tail{size: size} }
 
 // Part returns a Tail for a part of what is written to t, with the mask of t.
-func (t *Tail) Part(size int) *Tail { return &Tail{size: size, mask: t.mask} }
+func (t *Tail) Part(size int) *Tail { return &Tail{size: size, mask: t.mask, longest: t.longest} }
 
-// Mask makes Text mask secrets. It must be called before the first Write.
-func (t *Tail) Mask(mask func(string) string) { t.mask = mask }
+// Mask makes Text mask secrets of at most longest bytes. It must be called before the first Write.
+func (t *Tail) Mask(mask func(string) string, longest int) { t.mask, t.longest = mask, longest }
 
 // Write appends p. It never fails.
 func (t *Tail) Write(p []byte) (int, error) {
@@ -83,15 +84,19 @@ func (t *Tail) Text(limit int) string {
 }
 
 // masked returns all that is retained, masked. If something was dropped, a secret may be cut in two
-// at the beginning, so it begins with a whole line, if there is one.
+// at the beginning, where it is not recognized. So the text begins with a whole line, or without
+// one, behind the longest secret.
 func (t *Tail) masked() []byte {
-	kept := t.kept
+	kept, hidden := t.kept, 0
 	if t.dropped {
 		if _, whole, found := bytes.Cut(kept, []byte("\n")); found {
 			kept = whole
+		} else {
+			hidden = t.longest
 		}
 	}
-	return []byte(t.mask(PlainText(string(kept))))
+	text := t.mask(PlainText(string(kept)))
+	return []byte(text[min(hidden, len(text)):])
 }
 
 // PlainText returns s as valid UTF-8 without NUL. PostgreSQL refuses other text, and one such text

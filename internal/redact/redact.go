@@ -19,7 +19,10 @@ import (
 const Mark = "[redacted]"
 
 // Mask replaces values in texts. A nil *Mask replaces nothing. It may be used concurrently.
-type Mask struct{ replacer *strings.Replacer }
+type Mask struct {
+	replacer *strings.Replacer
+	longest  int
+}
 
 // New returns a mask of the values, or nil without values. It takes time in proportion to their
 // length.
@@ -43,7 +46,15 @@ func New(values []string) *Mask {
 	for _, text := range found {
 		pairs = append(pairs, text, f[text])
 	}
-	return &Mask{strings.NewReplacer(pairs...)}
+	return &Mask{strings.NewReplacer(pairs...), len(found[0])}
+}
+
+// Longest returns the length of the longest text that is replaced, in bytes.
+func (m *Mask) Longest() int {
+	if m == nil {
+		return 0
+	}
+	return m.longest
 }
 
 // Text returns the text with each value replaced.

@@ -60,8 +60,8 @@ func withCause(ctx context.Context, err error) error {
 
 const (
 	quotedBytes = 512 // of an output that an error quotes
-	// retainedBytes of an output are retained for the quote. A secret that is cut in two at their
-	// beginning is not recognized, and ends long before the quote.
+	// retainedBytes of an output are retained for the quote, so that secrets in it are whole when
+	// they are masked.
 	retainedBytes = 16 << 10
 )
 
