@@ -58,8 +58,9 @@ func WithEnv(lookup func(name string) (value string, set bool)) Option {
 }
 
 // WithReplaced names keys, such as database.url, whose values the program replaces afterwards.
-// Their values are not checked, and neither is what depends on them. So the program must call
-// [Build] with its own values.
+// The rules for their values are not checked, and neither is what depends on them. So the program
+// must call [Build] with its own values. A value of a wrong type is still a mistake, and so is an
+// unset ${NAME}.
 func WithReplaced(keys ...string) Option {
 	return func(o *options) { o.replaced = append(o.replaced, keys...) }
 }

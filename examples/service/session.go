@@ -72,8 +72,8 @@ func (s *sessions) signIn(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.users[id] = name
 	s.mu.Unlock()
-	// Behind a load balancer with TLS, set Secure in any case. Several replicas need sign-ins in
-	// the database, with an end.
+	// Behind a load balancer with TLS, set Secure in any case. A service with several replicas must
+	// store sign-ins in the database, and end them after some time.
 	http.SetCookie(w, &http.Cookie{Name: sessionCookie, Value: id, Path: "/", HttpOnly: true,
 		Secure: r.TLS != nil, SameSite: http.SameSiteLaxMode})
 	http.Redirect(w, r, localPath(r.PostFormValue("next")), http.StatusSeeOther)

@@ -38,8 +38,8 @@ type CommandParams struct {
 	// Env is added to the inherited variables. Only PATH, HOME, USER, LOGNAME, LANG, LC_ALL,
 	// LC_CTYPE, TZ and TMPDIR are inherited, so that the scheduler's secrets are not.
 	Env map[string]string `json:"env"`
-	// Grace is how long the command may take to end after SIGTERM before it is killed: 0s to 8s,
-	// default 5s.
+	// Grace is how long the process group of the command may take to end after SIGTERM before it is
+	// killed: 0s to 8s, default 5s.
 	Grace *jobs.Duration `json:"grace"`
 	// Values are for the templates.
 	Values Values `json:"values"`
@@ -55,8 +55,8 @@ type commandResult struct {
 //
 // The program leads a process group of its own. When the run is ended, the group gets SIGTERM and,
 // after the grace, SIGKILL. When the program exits by itself, the remaining processes of its group
-// are ended in the same way. A process that leaves the group (setsid) is not ended. On Linux, the
-// program is also killed when the scheduler dies.
+// have one second to end. Then they are ended in the same way. A process that leaves the group
+// (setsid) is not ended. On Linux, the program is also killed when the scheduler dies.
 func Command() jobs.Registration { return jobs.Handle("command", runCommand) }
 
 // Validate returns the mistakes, at most 20 of them.

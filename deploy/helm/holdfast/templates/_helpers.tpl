@@ -18,7 +18,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
-{{/* The values of config have priority over those of the chart, except where others depend on them. */}}
+{{/*
+The values of config have priority over those of the chart, except where others depend on them.
+*/}}
 {{- define "holdfast.config" -}}
 {{- if hasKey .Values.config "shutdown_grace" -}}
 {{- fail "config.shutdown_grace: set shutdownGraceSeconds instead, so that a pod gets the same time" -}}
