@@ -47,7 +47,7 @@ func (s *Store) action(ctx context.Context, a storage.Action, action, target str
 	var d *actionTx
 	err := s.write(ctx, action, func(tx *sql.Tx) error {
 		d = &actionTx{Tx: tx, now: micros(time.Now())}
-		done, err := d.before(ctx, a, action, target, outcome)
+		done, err := actionDone(ctx, tx, a, action, target, outcome)
 		if err != nil || done {
 			return err
 		}
@@ -62,12 +62,13 @@ func (s *Store) action(ctx context.Context, a storage.Action, action, target str
 	return err
 }
 
-// before fills in the outcome of an earlier action of the actor with the key.
-func (d *actionTx) before(ctx context.Context, a storage.Action, action, target string,
+// actionDone reports whether the actor did the action with the key before. Then it fills in the
+// outcome of that action, unless outcome is nil.
+func actionDone(ctx context.Context, from queryer, a storage.Action, action, target string,
 	outcome any) (bool, error) {
 	var didAction, didTarget, request string
 	var stored sql.NullString
-	err := d.QueryRowContext(ctx, actionByKey, a.Key, a.Actor).
+	err := from.QueryRowContext(ctx, actionByKey, a.Key, a.Actor).
 		Scan(&didAction, &didTarget, &request, &stored)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil

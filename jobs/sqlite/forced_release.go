@@ -52,21 +52,21 @@ func (s *Store) Release(ctx context.Context, a storage.Action,
 	if err := r.Check(); err != nil {
 		return locking.Released{}, wrap("release", err)
 	}
-	ended, err := s.fencing.yield(ctx, r)
+	a = a.Asking(fmt.Sprint(r.Token))
+	target := string(r.Resource.Kind()) + " " + r.Resource.Path()
+	ended, err := s.yieldHeld(ctx, a, target, r)
 	if err != nil {
 		return locking.Released{}, wrap("release", err)
 	}
 	var outcome storedRelease
-	target := string(r.Resource.Kind()) + " " + r.Resource.Path()
-	err = s.action(ctx, a.Asking(fmt.Sprint(r.Token)), "release", target, &outcome,
+	err = s.action(ctx, a, "release", target, &outcome,
 		func(d *actionTx) error {
-			var run uuid.UUID
-			err := d.QueryRowContext(ctx, runHolding, r.Resource.Key(), r.Token).Scan(&run)
-			if errors.Is(err, sql.ErrNoRows) {
-				return heldByOthers(ctx, d, r)
-			}
+			run, held, err := holding(ctx, d, r)
 			if err != nil {
 				return err
+			}
+			if !held {
+				return heldByOthers(ctx, d, r)
 			}
 			if outcome, err = takeClaim(ctx, d, a, run, r.Token); err != nil {
 				return err
@@ -80,6 +80,34 @@ func (s *Store) Release(ctx context.Context, a storage.Action,
 		return locking.Released{}, err
 	}
 	return outcome.released()
+}
+
+// yieldHeld is fencing.yield for a release that the action will not refuse. It reads with the
+// readers, because the job's transaction has the writer.
+func (s *Store) yieldHeld(ctx context.Context, a storage.Action, target string,
+	r storage.ReleaseRequest) (ended int, err error) {
+	if err := a.Check(); err != nil {
+		return 0, err
+	}
+	done, err := actionDone(ctx, s.readers, a, "release", target, nil)
+	if err != nil || done {
+		return 0, err
+	}
+	_, held, err := holding(ctx, s.readers, r)
+	if err != nil || !held {
+		return 0, err
+	}
+	return s.fencing.yield(ctx, r)
+}
+
+// holding returns the run of the token, and whether it holds the resource.
+func holding(ctx context.Context, from queryer,
+	r storage.ReleaseRequest) (run uuid.UUID, held bool, err error) {
+	err = from.QueryRowContext(ctx, runHolding, r.Resource.Key(), r.Token).Scan(&run)
+	if errors.Is(err, sql.ErrNoRows) {
+		return run, false, nil
+	}
+	return run, err == nil, err
 }
 
 // takeClaim ends a run without a successor.

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // byHand is the actor of the tests.
@@ -65,6 +66,51 @@ func TestReleaseOfARunInsideATransaction(t *testing.T) {
 	if err := sqlite.InTx(t.Context(), r.run, insertSale); !errors.Is(err, storage.ErrSuperseded) {
 		t.Errorf("transaction of a released run: %v", err)
 	}
+}
+
+// The permission of an operator is for the resource of the request, so a token that does not hold
+// that resource must not end a transaction.
+func TestRefusedReleaseDoesNotEndATransaction(t *testing.T) {
+	r := startRun(t)
+	locks, err := r.Locks(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := locking.Table("other", "public")
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := storage.Action{Actor: "ann", Via: "cli", Key: "k"}
+	if _, err := r.Pause(t.Context(), used, storage.Target{Kind: storage.TargetAll}); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		action   storage.Action
+		resource locking.Resource
+		want     error
+	}{
+		"other resource": {byHand, other, storage.ErrConflict},
+		"used key":       {used, locks[0].Resource, storage.ErrKeyUsed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			release := storage.ReleaseRequest{Resource: c.resource, Token: r.run.Token,
+				EndTransaction: true}
+			if err := sqlite.InTx(t.Context(), r.run, func(tx *sql.Tx) error {
+				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+				defer cancel()
+				if _, err := r.Release(ctx, c.action, release); err == nil {
+					t.Error("release during the transaction: got success, want an error")
+				}
+				return insertSale(tx)
+			}); err != nil {
+				t.Errorf("transaction of the run: %v", err)
+			}
+			if _, err := r.Release(t.Context(), c.action, release); !errors.Is(err, c.want) {
+				t.Errorf("release: %v, want %v", err, c.want)
+			}
+		})
+	}
+	r.expect(t, jobs.Running, 2)
 }
 
 // A handler that was abandoned must not keep the only writer, nor commit later. Its transaction has
