@@ -45,8 +45,8 @@ func (s SignIn) StartOIDC(w http.ResponseWriter, r *http.Request) {
 }
 
 // FinishOIDC takes the provider's answer and signs the person in. A replica takes one answer for
-// each attempt. The cookie of the attempt stays if the answer was not taken because of a limit, so
-// that the browser can send it again.
+// each attempt. The cookie of the attempt stays if the answer was not taken. At a limit, the
+// browser can send the answer again. With another state, the cookie may belong to another tab.
 func (s SignIn) FinishOIDC(w http.ResponseWriter, r *http.Request) {
 	accounts := s.guard.rules().accounts
 	o, query := accounts.oidc, r.URL.Query()
@@ -58,7 +58,6 @@ func (s SignIn) FinishOIDC(w http.ResponseWriter, r *http.Request) {
 	known := o.unseal(o.pending, s.guard.Cookie(r, attemptSuffix), attemptLifetime, &attempt)
 	if !known || subtle.ConstantTimeCompare([]byte(query.Get("state")),
 		[]byte(attempt.State)) != 1 {
-		s.guard.setCookie(w, r, attemptSuffix, "", 0, http.SameSiteLaxMode)
 		s.refuseOIDC(w, r, http.StatusForbidden, "/", errForeignAnswer)
 		return
 	}
