@@ -520,6 +520,23 @@ func TestOIDCAnswersAreThrottled(t *testing.T) {
 	}
 }
 
+// TestOutageOfTheProviderIsNotThrottled sends more answers than may fail while the provider does
+// not answer.
+func TestOutageOfTheProviderIsNotThrottled(t *testing.T) {
+	p := newTestProvider(t)
+	handler := newHandler(t, p.policy(t))
+	p.begin(t, handler, "/") // reads the provider's document
+	p.Close()
+	for i := range maxClientFailures + 2 {
+		b := p.begin(t, handler, "/")
+		reply := b.answer("x", b.sent.Get("state"))
+		if reply.Code != http.StatusServiceUnavailable ||
+			!strings.Contains(reply.Body.String(), providerTrouble) {
+			t.Fatalf("answer %d: got %d %s, want 503", i+1, reply.Code, reply.Body)
+		}
+	}
+}
+
 // TestQueueOfOIDCAnswersIsShort checks that an answer is refused while all turns are taken, and
 // that it can be sent again later.
 func TestQueueOfOIDCAnswersIsShort(t *testing.T) {

@@ -89,13 +89,14 @@ func (s SignIn) FinishOIDC(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	status := http.StatusForbidden
 	var unavailable *oidc.UnavailableError
 	if errors.As(err, &unavailable) {
-		status = http.StatusServiceUnavailable
+		// an outage must not slow the sign-ins of the address
+		s.refuseOIDC(w, r, http.StatusServiceUnavailable, next, err)
+		return
 	}
-	s.refuseOIDC(w, r, status, next, errors.Join(err, s.guard.throttle.own.AddFailure(r.Context(),
-		attemptsWindow, limits[0].key)))
+	s.refuseOIDC(w, r, http.StatusForbidden, next, errors.Join(err,
+		s.guard.throttle.own.AddFailure(r.Context(), attemptsWindow, limits[0].key)))
 }
 
 // turnOfAnswer waits until an answer may be checked, which ends with leave. It returns a
