@@ -4,9 +4,10 @@
 // # Processes
 //
 // A scheduler opens the file with [Options].Exclusive and so takes a file lock (path + ".lock")
-// while the store is open. So exactly one process runs jobs on a file. All live sessions of the
-// file belong to this process. Several replicas of the process share one [Store]. Commands open the
-// file without the lock, to read and to perform actions.
+// while the store is open. For a symbolic link, this is the path of its target. So exactly one
+// process runs jobs on a file. All live sessions of the file belong to this process. Several
+// replicas of the process share one [Store]. Commands open the file without the lock, to read and
+// to perform actions.
 //
 // # One writer
 //

@@ -34,6 +34,22 @@ func TestOnlyOneExclusiveOpener(t *testing.T) {
 	}
 }
 
+func TestLinkToAnOpenFileIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "holdfast.db"), filepath.Join(dir, "link.db")
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	openAt(t, path)
+	if s, err := sqlite.Open(t.Context(), link,
+		sqlite.Options{Exclusive: true}); !errors.Is(err, sqlite.ErrLocked) {
+		t.Errorf("opener of a link: %v, want ErrLocked", err)
+		if err == nil {
+			s.Close()
+		}
+	}
+}
+
 func TestRefusedOpenDoesNotDisturbTheFirst(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "holdfast.db")
 	s := openAt(t, path)

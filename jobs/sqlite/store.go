@@ -99,8 +99,9 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// usablePath returns the absolute path, or an error with its cause. SQLite's own error is only
-// "unable to open database file".
+// usablePath returns the absolute path, for an existing file without symbolic links, so that each
+// path of a file has the same lock. It returns an error with its cause, because SQLite's own error
+// is only "unable to open database file".
 func usablePath(path string, create bool) (string, error) {
 	if path == "" || path == ":memory:" {
 		return "", fmt.Errorf("database file %q: expected the path of a file", path)
@@ -119,6 +120,9 @@ func usablePath(path string, create bool) (string, error) {
 		}
 		return path, nil
 	case err != nil:
+		return "", fmt.Errorf("database file: %w", err)
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil {
 		return "", fmt.Errorf("database file: %w", err)
 	}
 	return path, nil
