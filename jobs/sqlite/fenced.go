@@ -125,7 +125,8 @@ func runStatements(ctx context.Context, run *jobs.Run,
 	rows := make([]int64, 0, len(statements))
 	err := complete(ctx, run, func(tx *sql.Tx) error {
 		for i, statement := range statements {
-			affected, err := execCounted(ctx, tx, statement)
+			text, args := numbered(statement)
+			affected, err := execCounted(ctx, tx, text, args...)
 			if err != nil {
 				return fmt.Errorf("statement %d: %w", i+1, err)
 			}

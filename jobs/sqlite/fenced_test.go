@@ -107,6 +107,32 @@ func TestTimesOfJobsAreText(t *testing.T) {
 	}
 }
 
+func TestExecCountsOnlyItsOwnRows(t *testing.T) {
+	r := startRun(t)
+	if err := r.run.InTx(t.Context(), func(tx jobs.Tx) error {
+		for _, c := range []struct {
+			statement string
+			want      int64
+		}{
+			{"INSERT INTO sales (amount) VALUES (1), (2)", 2},
+			{"CREATE TABLE more (a)", 0},
+			{"DELETE FROM sales WHERE amount = 2", 1},
+			{"SELECT 1", 0},
+		} {
+			rows, err := tx.Exec(t.Context(), c.statement)
+			if err != nil {
+				return err
+			}
+			if rows != c.want {
+				t.Errorf("%s: got %d rows, want %d", c.statement, rows, c.want)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // script returns statements without arguments.
 func script(statements ...string) storage.Script {
 	var s storage.Script

@@ -29,11 +29,7 @@ func onEither(fn func(tx jobs.Tx) error) func(*sql.Tx) error {
 type jobTx struct{ tx *sql.Tx }
 
 func (t jobTx) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
-	result, err := t.tx.ExecContext(ctx, statement, storedArgs(args)...)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
+	return execCounted(ctx, t.tx, statement, storedArgs(args)...)
 }
 
 func (t jobTx) Query(ctx context.Context, row func(scan func(dest ...any) error) error,

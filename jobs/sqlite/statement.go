@@ -24,13 +24,12 @@ const totalChanges = `SELECT total_changes()`
 
 // execCounted runs the statement and returns how many rows it changed. The driver reports the last
 // change of the connection, which a SELECT or a CREATE does not reset.
-func execCounted(ctx context.Context, tx *sql.Tx, statement storage.Statement) (int64, error) {
+func execCounted(ctx context.Context, tx *sql.Tx, statement string, args ...any) (int64, error) {
 	var before, after int64
 	if err := tx.QueryRowContext(ctx, totalChanges).Scan(&before); err != nil {
 		return 0, err
 	}
-	numbered, args := numbered(statement)
-	result, err := tx.ExecContext(ctx, numbered, args...)
+	result, err := tx.ExecContext(ctx, statement, args...)
 	if err != nil {
 		return 0, err
 	}
