@@ -80,8 +80,10 @@ func TestTimesOfJobsAreText(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(t.Context(), "INSERT INTO totals VALUES ($1), ($2), ($3), ($4), ($5)",
-			at, &half, sql.NullTime{Time: at, Valid: true}, sql.NullTime{}, (*time.Time)(nil))
+		_, err = tx.Exec(t.Context(),
+			"INSERT INTO totals VALUES ($1), ($2), ($3), ($4), ($5), (@at)", at, &half,
+			sql.NullTime{Time: at, Valid: true}, sql.NullTime{}, (*time.Time)(nil),
+			sql.Named("at", at))
 		if err != nil {
 			return err
 		}
@@ -98,7 +100,8 @@ func TestTimesOfJobsAreText(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"2026-01-31 02:30:00 2026-01-31", "2026-01-31 02:30:00.5 2026-01-31",
-		"2026-01-31 02:30:00 2026-01-31", "NULL", "NULL"}
+		"2026-01-31 02:30:00 2026-01-31", "NULL", "NULL",
+		"2026-01-31 02:30:00 2026-01-31"}
 	if !slices.Equal(texts, want) {
 		t.Errorf("got %q, want %q", texts, want)
 	}

@@ -52,11 +52,21 @@ func (t jobTx) Query(ctx context.Context, row func(scan func(dest ...any) error)
 func storedArgs(args []any) []any {
 	args = slices.Clone(args)
 	for i, arg := range args {
-		// this also reads pointers, and types such as sql.NullTime
-		value, err := driver.DefaultParameterConverter.ConvertValue(arg)
-		if at, ok := value.(time.Time); ok && err == nil {
-			args[i] = storedTime(at)
+		if named, ok := arg.(sql.NamedArg); ok {
+			named.Value = storedArg(named.Value)
+			args[i] = named
+		} else {
+			args[i] = storedArg(arg)
 		}
 	}
 	return args
+}
+
+func storedArg(arg any) any {
+	// this also reads pointers, and types such as sql.NullTime
+	value, err := driver.DefaultParameterConverter.ConvertValue(arg)
+	if at, ok := value.(time.Time); ok && err == nil {
+		return storedTime(at)
+	}
+	return arg
 }
