@@ -109,21 +109,21 @@ func retryWords(p retry.Policy) string {
 }
 
 func delayWords(p retry.Policy) string {
-	most := ""
-	if p.MaxDelay > 0 {
-		most = " up to " + lengthOf(p.MaxDelay)
+	// without jitter and the limits of attempts
+	first, _ := retry.Policy{Attempts: 2, Delay: p.Delay, MaxDelay: p.MaxDelay,
+		Backoff: p.Backoff}.After(1, 0)
+	length, limited := lengthOf(first), p.MaxDelay > 0 && first >= p.MaxDelay
+	switch {
+	case p.Backoff == retry.ReverseExponential && limited:
+		return "at most " + length + " apart"
+	case p.Backoff == retry.ReverseExponential:
+		return length + " apart at first, then ever less"
+	case p.Backoff == retry.Exponential && p.MaxDelay == 0:
+		return length + " apart at first, doubling"
+	case p.Backoff == retry.Exponential && !limited:
+		return length + " apart at first, doubling up to " + lengthOf(p.MaxDelay)
 	}
-	switch p.Backoff {
-	case retry.Exponential:
-		return lengthOf(p.Delay) + " apart at first, doubling" + most
-	case retry.ReverseExponential:
-		return "1.024 s apart at first, then ever less"
-	}
-	delay := p.Delay
-	if p.MaxDelay > 0 {
-		delay = min(delay, p.MaxDelay)
-	}
-	return lengthOf(delay) + " apart"
+	return length + " apart"
 }
 
 func timeoutWords(d time.Duration) string {
