@@ -11,7 +11,7 @@ import (
 // maxToken is the largest token, in bytes.
 const maxToken = 4096
 
-// ReadToken reads a token from the first line of a file. The error does not quote the file.
+// ReadToken reads a token from a file of one line. The error does not quote the file.
 func ReadToken(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
