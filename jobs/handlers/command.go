@@ -120,6 +120,7 @@ func (p CommandParams) checkArguments(sample *expander, problems *problemList) {
 // scriptFinder finds the scripts of shells among the arguments of a command.
 type scriptFinder struct {
 	shell  bool   // an argument was a shell, and its options can follow
+	fish   bool   // that shell was fish, which has more options for scripts
 	file   bool   // the first operand of the shell is the file of its script and ends its options
 	open   bool   // an option said that a script follows, and the script was not found yet
 	before string // the argument before
@@ -129,20 +130,21 @@ type scriptFinder struct {
 // shell, or stands between the script and the option that announces it. The value of a template
 // there could become an option or the script.
 func (f *scriptFinder) next(argument string) bool {
-	within := f.open || f.shell && hasScript(argument)
+	within := f.open || f.shell && f.fish && hasScript(argument)
 	operand := f.before == "--" || !isOption(argument) && !hasOperand(f.before)
 	switch {
 	case f.open && operand:
 		f.open = false // the argument is the script
-	case f.shell && isScriptOption(argument):
+	case f.shell && (isScriptOption(argument) || f.fish && isFishScriptOption(argument)):
 		f.open, f.file = !hasScript(argument), false
 	case f.file && operand:
 		f.shell, f.file = false, false
 	}
 	if isShell(argument) {
 		// A shell after an option can be the option's value, as in su -s /bin/sh nobody -c. The
-		// options of fish have values of many kinds.
-		f.shell, f.file = true, !isOption(argument) && path.Base(argument) != "fish" &&
+		// options of fish have values of many kinds. In SHELL=/bin/sh, the shell is no program.
+		f.shell, f.fish = true, path.Base(argument) == "fish"
+		f.file = !isOption(argument) && !f.fish && !strings.Contains(argument, "=") &&
 			(!isOption(f.before) || f.before == "--")
 	}
 	f.before = argument
@@ -168,16 +170,21 @@ func hasOperand(argument string) bool {
 	return isOption(argument) && strings.ContainsAny(argument, "oO")
 }
 
-// isScriptOption reports whether a script follows this option of a shell, as in sh -ec, or is part
-// of it.
+// isScriptOption reports whether a script follows this option of a shell, as in sh -ec.
 func isScriptOption(argument string) bool {
+	return strings.HasPrefix(argument, "-") && !strings.HasPrefix(argument, "--") &&
+		strings.Contains(argument, "c")
+}
+
+// isFishScriptOption reports whether a script follows this option of fish, or is part of it.
+func isFishScriptOption(argument string) bool {
 	if strings.HasPrefix(argument, "--") {
 		return argument == "--command" || argument == "--init-command" || hasScript(argument)
 	}
-	return strings.HasPrefix(argument, "-") && strings.ContainsAny(argument, "cC")
+	return strings.HasPrefix(argument, "-") && strings.Contains(argument, "C")
 }
 
-// hasScript reports whether an option of a shell has the script in it, as in fish --command=ls.
+// hasScript reports whether an option of fish has the script in it, as in fish --command=ls.
 func hasScript(argument string) bool {
 	return strings.HasPrefix(argument, "--command=") ||
 		strings.HasPrefix(argument, "--init-command=")

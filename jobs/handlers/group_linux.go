@@ -45,9 +45,16 @@ func othersLive(leader int) (live, known bool) {
 	}
 	group := strconv.Itoa(leader)
 	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue // no process
+		}
+		if of, err := unix.Getpgid(pid); err != nil || of != leader {
+			continue // it has ended, or is of another group
+		}
 		stat, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "stat"))
 		if err != nil {
-			continue // no process, or it has ended
+			continue // it has ended
 		}
 		// pid (name) state parent group …
 		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))

@@ -55,7 +55,9 @@ func runGroup(ctx context.Context, cmd *exec.Cmd, grace time.Duration,
 		g.signal(syscall.SIGTERM)
 		gone = g.awaitGone(context.Background(), grace)
 	}
-	if !gone {
+	// A look at the processes can miss one that has just begun. While the leader is not reaped, no
+	// other group can get the signal.
+	if !gone || !g.end.reaped {
 		g.signal(syscall.SIGKILL)
 	}
 	<-g.exited
