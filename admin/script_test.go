@@ -2,7 +2,7 @@ package admin
 
 import (
 	"context"
-	"io"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -364,25 +364,33 @@ func TestPageSaysThatALoadBalancerAnswers(t *testing.T) {
 func TestRefreshShowsARefusal(t *testing.T) {
 	t.Parallel()
 	window := chromium.Tab(t, "responded with a status of 4", "Response Status Error Code 4")
-	for _, status := range []int{http.StatusForbidden, http.StatusNotFound,
-		http.StatusTooManyRequests} {
+	for _, c := range []struct {
+		status int
+		title  string
+		shown  bool
+	}{
+		{http.StatusForbidden, "Refused · Holdfast", true},
+		{http.StatusNotFound, "Refused · Holdfast", true},
+		{http.StatusNotFound, "A load balancer", false},
+		{http.StatusTooManyRequests, "Refused · Holdfast", false},
+	} {
 		var gone atomic.Bool
 		handler := hasty(t, contention()).Handler()
 		site := siteIn(t, window, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if gone.Load() {
 				w.Header().Set("Content-Type", "text/html")
-				w.WriteHeader(status)
-				_, _ = io.WriteString(w, "<!doctype html><title>Holdfast</title><h1>Refused</h1>")
+				w.WriteHeader(c.status)
+				fmt.Fprintf(w, "<!doctype html><title>%s</title><h1>Refused</h1>", c.title)
 				return
 			}
 			handler.ServeHTTP(w, r)
 		}))
 		visit(t, window, screens()[2], site+"/replicas")
 		gone.Store(true)
-		if status == http.StatusTooManyRequests {
-			until(t, window, `!document.querySelector(".offline").hidden`)
-		} else {
+		if c.shown {
 			until(t, window, `document.querySelector("h1").textContent === "Refused"`)
+		} else {
+			until(t, window, `!document.querySelector(".offline").hidden`)
 		}
 	}
 }
@@ -392,10 +400,11 @@ func TestRefreshShowsARefusal(t *testing.T) {
 func TestRefreshOfABusyReplica(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
+	var busy atomic.Bool
 	var refused atomic.Int64
 	handler := hasty(t, contention()).Handler()
 	site := siteIn(t, window, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("HX-Request") != "" && refused.Add(1) <= 2 {
+		if busy.Load() && r.Header.Get("HX-Request") != "" && refused.Add(1) <= 2 {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
@@ -408,9 +417,12 @@ func TestRefreshOfABusyReplica(t *testing.T) {
 		if (event.detail.xhr.status === 204) window.refused++;
 		if (!document.querySelector(".offline").hidden) window.noted++;
 	});
-	document.addEventListener("htmx:afterSwap", () => window.swapped++);
+	document.addEventListener("htmx:afterSwap", () => {
+		if (window.refused > 0) window.swapped++;
+	});
 	return true;
 })()`)
+	busy.Store(true)
 	until(t, window, `window.swapped > 0`)
 	if got := evaluate[int](t, window, `window.refused`); got != 2 {
 		t.Errorf("got %d refreshes without content on this page, want 2", got)

@@ -47,6 +47,7 @@ type Frame struct {
 	Notice        *Notice       // the result of an action, if this page follows one
 	Error         string        // why the page could not be queried, or ""
 	Silent        bool          // the reason is that the store did not answer
+	Busy          bool          // the reason is that other requests query the store
 	Stale         bool          // the page is a cached copy, because it could not be queried
 	Age           time.Duration // of the cached copy
 	Refresh       int           // refresh interval in seconds, or 0

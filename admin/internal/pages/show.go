@@ -61,7 +61,7 @@ func Show[T any](s *Site, w http.ResponseWriter, r *http.Request, p Page[T]) {
 		s.Refuse(w, r, http.StatusNotFound, err.Error())
 		return
 	}
-	if r.Header.Get("HX-Request") != "" && f.Stale && !f.Silent && f.Age < maxUnnoticed {
+	if r.Header.Get("HX-Request") != "" && f.Stale && f.Busy && f.Age < maxUnnoticed {
 		w.WriteHeader(http.StatusNoContent) // the browser keeps the page that it has
 		return
 	}
@@ -137,7 +137,8 @@ func QueryOrCached[T any](s *Site, ctx context.Context, key string, f *Frame,
 	if snap == nil || known != nil {
 		f.Now = last.Now
 	}
-	if f.Silent = snap == nil && !errors.Is(err, ErrBusy); f.Silent {
+	f.Busy = errors.Is(err, ErrBusy)
+	if f.Silent = snap == nil && !f.Busy; f.Silent {
 		snap = &last
 	}
 	s.judge(ctx, f, snap)

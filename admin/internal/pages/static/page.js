@@ -291,9 +291,12 @@
   document.addEventListener("htmx:sendError", () => offline(false));
   document.addEventListener("htmx:beforeSwap", (event) => {
     const { status, responseText } = event.detail.xhr;
-    if (status === 204 || responseText.includes('id="live"')) return; // 204: a busy replica
+    if (responseText.includes('id="live"')) return;
     event.detail.shouldSwap = false;
-    if (status < 500 && status !== 429) location.reload(); // a refusal is a page of its own
+    // A refusal by a replica is a page of its own. That of a load balancer is none.
+    const refused = status < 500 && status !== 429 && responseText.includes("Holdfast</title>");
+    if (status === 204) offline(true); // a busy replica
+    else if (status < 400 || refused) location.reload();
     else offline(false);
   });
 
