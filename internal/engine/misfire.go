@@ -39,7 +39,7 @@ func (e *entry) misfired(unstarted []time.Time, dropped droppedFirings, c storag
 		recorded[i] = decision.on(scheduledAt)
 	}
 	if (dropped.number > 0 || dropped.jumped) && len(recorded) > 0 {
-		if recorded[0].State == jobs.Waiting {
+		if recorded[0].State == jobs.Waiting && dropped.number > 0 {
 			// the start of a run would erase the count in its detail
 			recorded[0].State, recorded[0].Detail = jobs.Missed,
 				strings.TrimSuffix(recorded[0].Detail, runLate)
