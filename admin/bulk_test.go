@@ -445,6 +445,10 @@ func TestBulkOfferedByTheList(t *testing.T) {
 			strings.Contains(body, `class="pick"`) != (test.want != "") {
 			t.Errorf("%s: %s offers %q, want %q", test.role, test.path, got, test.want)
 		}
+		if most := fmt.Sprintf(`data-most="%d"`, maxBulk); test.want != "" &&
+			!strings.Contains(body, most) {
+			t.Errorf("%s: %s does not have %s", test.role, test.path, most)
+		}
 	}
 }
 

@@ -128,6 +128,17 @@ func TestSelectionSurvivesARefresh(t *testing.T) {
 		`document.querySelector('.pick[value="report/weekly"]').checked`) {
 		t.Errorf("after a refresh: %s, want %s", got, want)
 	}
+	evaluate[bool](t, window, `(document.querySelector("[data-count]").dataset.most = 8) > 0`)
+	toggle("#pick-all")
+	disabled := `document.querySelectorAll(".bulk button:disabled").length`
+	if got := state(); got != "Selected jobs: 9, at most 8 at once 9 true false true" ||
+		evaluate[int](t, window, disabled) == 0 {
+		t.Errorf("more rows are selected than one action takes: %s", got)
+	}
+	toggle(`.pick[value="report/weekly"]`)
+	if n := evaluate[int](t, window, disabled); n != 0 {
+		t.Errorf("%d buttons are disabled for 8 rows", n)
+	}
 	toggle("#pick-all")
 	toggle("#pick-all")
 	if got := state(); got != "Selected jobs 0 false false false" {

@@ -130,8 +130,8 @@ func TestLongBulkPagesAreGrouped(t *testing.T) {
 	reply := post(handler, address, sent("items", itemsOf(page)).Encode())
 	body := flat(reply.Body.String())
 	for _, want := range []string{"Result unknown:", "repeated 100 of 123 runs",
-		"<bdi>Done</bdi><span>100</span>", "<bdi>Not done. Not tried, because the database did " +
-			"not answer before.</bdi><span>22</span>", "and 12 more",
+		"<bdi>Done</bdi><span>100</span>", "<bdi>Not done. Not tried, because the action " +
+			"stopped at an earlier item.</bdi><span>22</span>", "and 12 more",
 		">Run 123 runs again</button>"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the results lack %q: %s", want, body)

@@ -346,11 +346,16 @@
     for (const e of root.querySelectorAll("[data-scripted]")) e.hidden = false;
   };
 
-  // The box above selectable rows selects all, and the bar of actions counts them.
+  // The box above selectable rows selects all, and the bar of actions counts them. One action takes a
+  // limited number.
   const picks = () => [...document.querySelectorAll(".pick")];
   const countPicks = () => {
     const n = picks().filter((e) => e.checked).length;
-    for (const e of document.querySelectorAll("[data-count]")) e.textContent = n ? ": " + count(n) : "";
+    for (const e of document.querySelectorAll("[data-count]")) {
+      const tooMany = n > e.dataset.most;
+      e.textContent = n ? ": " + count(n) + (tooMany ? `, at most ${e.dataset.most} at once` : "") : "";
+      for (const b of e.closest("form").querySelectorAll("button[formaction]")) b.disabled = tooMany;
+    }
     const all = document.getElementById("pick-all");
     if (!all) return;
     all.checked = n > 0 && n === picks().length;
