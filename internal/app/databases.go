@@ -136,7 +136,7 @@ func (d *jobDatabase) prune(ctx context.Context) {
 	if err == nil {
 		err = d.PruneFence(limited, d.cluster, keep)
 	}
-	if err != nil {
+	if err != nil { // the next prune comes after databasePruneAgain
 		d.pruned = d.pruned.Add(databasePruneAgain - databasePruneEvery)
 	}
 	if err != nil && ctx.Err() == nil {

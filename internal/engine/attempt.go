@@ -46,9 +46,9 @@ type performer struct {
 // early gets its worker here. If it gets none soon, perform gives back the claim and the locks
 // without calling the handler, so that the locks do not wait for a worker.
 //
-// A replica that stops does the same with a first attempt whose handler would be called with a
-// context that has ended. The handler of a later attempt is not called then either, and the run
-// ends as cancelled: a claim that is given back counts as no attempt.
+// If the grace period of a stopping replica is over, the context of the attempt has ended before
+// the call. Then perform also gives back the claim of a first attempt. A later attempt ends as
+// cancelled, because a claim that is given back counts as no attempt.
 //
 // began is when the first attempt of this replica began.
 func (p performer) perform(f *firing, c *claim,
