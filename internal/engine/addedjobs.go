@@ -51,7 +51,7 @@ func (o *controlState) applySpec(s storage.Spec) bool {
 		if before == nil {
 			return false
 		}
-		o.table.leave(s.Job) // the previous definition must not be fired any more
+		o.table.withdrawJob(s.Job) // the previous definition must not be fired any more
 		return true
 	}
 	delete(o.refused, s.Job)

@@ -19,8 +19,8 @@ type notes struct {
 	clock   *clusterClock
 	calls   *batcher[sessionCall[storage.Note], bool]
 	events  *events
-	// It is closed some time after the begin of the stop. Then write gives up. Otherwise a row that
-	// a transaction holds would keep the replica from stopping.
+	// It is closed one session TTL after the begin of the stop. Then write gives up. Otherwise a
+	// row that a transaction holds would keep the replica from stopping.
 	overtime <-chan struct{}
 }
 

@@ -50,7 +50,7 @@ func (set *slotSet) take(ctx context.Context) error {
 	for i, s := range set.needs {
 		if err := s.limit.Acquire(ctx, 1); err != nil {
 			set.ready.give(set.needs[:i])
-			set.ready.missed(s)
+			set.ready.gaveUp(s)
 			return err
 		}
 		set.ready.took(s)
@@ -74,9 +74,9 @@ func (r *ready) tryTakeAll(set *slotSet) bool {
 	return r.tryTake(set) == nil
 }
 
-// missed notes that a firing has given up its wait for a slot. It may have had the slot for a
+// gaveUp notes that a firing has given up its wait for a slot. It may have had the slot for a
 // moment in which another firing was parked.
-func (r *ready) missed(s *slots) {
+func (r *ready) gaveUp(s *slots) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unpark(s)

@@ -119,9 +119,9 @@ func (t *cronTable) remove(name string) {
 	t.discard(name)
 }
 
-// leave removes a job that this replica cannot fire any more. The definition is withdrawn, because
-// this replica would otherwise count as one that has the job.
-func (t *cronTable) leave(name string) {
+// withdrawJob removes a job that this replica cannot fire any more, and withdraws its definition.
+// Otherwise this replica would count as one that has the job.
+func (t *cronTable) withdrawJob(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if before := t.entries[name]; before != nil {

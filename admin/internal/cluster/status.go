@@ -94,7 +94,8 @@ func (h *Hold) status(e Evidence) Status {
 	return v.complete(e.ServedBy, e.SlowedSignIns)
 }
 
-// complete adds what is known about one viewer and the replica that answers, and sums up.
+// complete adds what is known about one viewer, the replica that answers, and the severity and the
+// headline of all problems.
 func (v Status) complete(by ServedBy, slowed []SlowedSignIns) Status {
 	v.ServedBy = by
 	// What one viewer may know of sign-ins is not kept for others.
