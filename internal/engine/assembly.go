@@ -90,8 +90,9 @@ func (s *Scheduler) newDispatcher() *dispatcher {
 		keeper: s.keeper, intervals: s.intervals, pace: s.paces.dispatch, log: s.log,
 		revised: s.activation.revised,
 		ready:   s.ready, ranking: s.ranking, lookout: s.lookout,
-		prefilter: prefilter{locker: s.options.Locker, ready: s.ready, log: s.log},
-		workers:   s.workers, active: s.active, executor: s.newExecutor(),
+		prefilter: prefilter{locker: s.options.Locker, ready: s.ready, lookout: s.lookout,
+			log: s.log},
+		workers: s.workers, active: s.active, executor: s.newExecutor(),
 	}
 }
 

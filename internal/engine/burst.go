@@ -22,8 +22,8 @@ const (
 	markAgain = 250 * time.Millisecond
 	// markTimeout is how long a replica waits at most for the mark.
 	markTimeout = time.Second
-	// burstEnd is the time after the start of a burst after which its first replicas neither look
-	// at its gates again nor leave a mark.
+	// burstEnd is the time after the start of a burst, or after the last sign of progress, after
+	// which its first replicas neither look at its gates again nor leave a mark.
 	burstEnd = 3 * time.Second
 )
 
@@ -39,18 +39,22 @@ const (
 //
 // Replicas also have ranks for the burst itself. If the first ones find no mark, they look at the
 // gates of all firings, and leave the mark when all are begun. If another replica finds no mark for
-// some time, it looks at all gates itself.
+// some time, it looks at all gates itself. No replica outside the subset looks at them while the
+// replicas of the subset work off late firings (see progress).
 type burst struct {
 	burstKey
 	rank    int       // of this replica for the burst
 	due     time.Time // the next look
-	last    time.Time // when this replica stops waiting for the mark
+	first   time.Time // when this replica looks for the mark, at the earliest
+	last    time.Time // when it stops waiting for the mark
+	end     time.Time // when it stops looking at the gates again
 	cohorts []planned // the firings of cohorts that this replica has left to others as a whole
 	firings []planned // all other firings
 	sum     firingSum // of all firings
 	begun   firingSum // of those that this replica knows to be begun
 	missing []planned // those that were not begun at the last look
 	looked  bool      // this replica has looked at the gates
+	progress
 }
 
 // firingSum describes a set of firings. It does not depend on the order in which they are added.
@@ -93,6 +97,12 @@ func (l *lookout) share(p *planned, longest time.Duration, members *members) boo
 	}
 	p.burst.firings = append(p.burst.firings, *p)
 	p.burst.sum.add(p.scheduledAt, 1, p.entry.digest())
+	p.burst.endBefore(p.entry.leaveLimit())
+	if !p.entry.quickness.mayBeQuick() {
+		p.burst.slow++
+	} else if p.rank < sharedRank {
+		p.burst.expect(l.clock.now())
+	}
 	return true
 }
 
@@ -105,11 +115,15 @@ func (l *lookout) noteBegun(m *burst, scheduledAt time.Time, e *entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m.begun.add(scheduledAt, 1, e.digest())
-	if early := time.UnixMicro(m.start).Add(markAfter); m.allBegun() && m.due.After(early) {
+	l.countProgress(m)
+	if early := m.early(); m.allBegun() && m.due.After(early) {
 		m.due = early
 		signal(l.wake)
 	}
 }
+
+// early returns when a replica that tries firings of the burst first leaves a mark.
+func (m *burst) early() time.Time { return time.UnixMicro(m.start).Add(markAfter) }
 
 // gathers reports whether firings have been added to a burst at which this replica has not looked.
 func (l *lookout) gathers(key burstKey) bool {
@@ -127,10 +141,12 @@ func (l *lookout) shareCohort(p planned, longest time.Duration, members *members
 	if m == nil {
 		return false
 	}
-	n, digest := len(p.cohort.entries), p.cohort.summary.digest
+	s := p.cohort.summary
+	n := len(p.cohort.entries)
 	p.cohort = &cohort{entries: p.cohort.entries} // without those that join it later
 	m.cohorts = append(m.cohorts, p)
-	m.sum.add(p.scheduledAt, n, digest)
+	m.sum.add(p.scheduledAt, n, s.digest)
+	m.endBefore(s.shortest)
 	return true
 }
 
@@ -179,8 +195,9 @@ func (l *lookout) burstAt(at time.Time, longest time.Duration, members *members)
 func newBurst(key burstKey, members *members) *burst {
 	rank := members.rank(mix(uint64(key.start)^uint64(key.longest)), members.len())
 	delay := min(burstDelay(rank), key.longest)
-	m := &burst{burstKey: key, rank: rank, due: time.UnixMicro(key.start).Add(delay)}
-	m.last = m.due
+	start := time.UnixMicro(key.start)
+	m := &burst{burstKey: key, rank: rank, due: start.Add(delay), end: start.Add(burstEnd)}
+	m.first, m.last = m.due, m.due
 	if rank >= sharedRank {
 		m.last = m.due.Add(min(delay, markTimeout))
 	}
@@ -234,11 +251,15 @@ func (l *lookout) lookOnce(ctx context.Context, m *burst) time.Time {
 				l.leaveMark(ctx, m)
 			}
 			return time.Time{}
+		case now.Before(m.first):
+			return m.first
 		case few:
 			l.putShared(m.all(now))
 			return time.Time{}
 		case l.isMarked(ctx, m):
 			return time.Time{}
+		case l.othersWork(ctx, m, now):
+			return m.postpone(now)
 		case now.Before(m.last):
 			return now.Add(markAgain)
 		}
@@ -250,7 +271,7 @@ func (l *lookout) lookOnce(ctx context.Context, m *burst) time.Time {
 	}
 	m.missing, m.looked = missing, true
 	switch {
-	case err != nil || m.rank >= sharedRank || now.Sub(time.UnixMicro(m.start)) > burstEnd:
+	case err != nil || m.rank >= sharedRank || now.After(m.end):
 	case len(missing) > 0:
 		return now.Add(pauseFor(missing))
 	default:
@@ -311,19 +332,28 @@ func (l *lookout) missing(ctx context.Context, firings []planned) (missing []pla
 }
 
 func (l *lookout) isMarked(ctx context.Context, m *burst) bool {
-	bounded, cancel := context.WithTimeout(ctx, prefilterTimeout)
-	defer cancel()
-	marked, err := l.locker.Marked(bounded, m.mark())
-	if err != nil && ctx.Err() == nil {
-		l.log.Debug().Err(err).Msg("look at mark failed")
-	}
-	return marked[m.mark()]
+	return l.anyMarked(ctx, m.mark())
 }
 
 func (l *lookout) leaveMark(ctx context.Context, m *burst) {
+	l.leave(ctx, m.mark(), gateTTL)
+}
+
+// anyMarked reports whether one of the marks exists.
+func (l *lookout) anyMarked(ctx context.Context, marks ...string) bool {
 	bounded, cancel := context.WithTimeout(ctx, prefilterTimeout)
 	defer cancel()
-	if err := l.locker.Mark(bounded, m.mark(), gateTTL); err != nil && ctx.Err() == nil {
+	marked, err := l.locker.Marked(bounded, marks...)
+	if err != nil && ctx.Err() == nil {
+		l.log.Debug().Err(err).Msg("look at mark failed")
+	}
+	return len(marked) > 0
+}
+
+func (l *lookout) leave(ctx context.Context, mark string, ttl time.Duration) {
+	bounded, cancel := context.WithTimeout(ctx, prefilterTimeout)
+	defer cancel()
+	if err := l.locker.Mark(bounded, mark, ttl); err != nil && ctx.Err() == nil {
 		l.log.Debug().Err(err).Msg("leave mark failed")
 	}
 }

@@ -13,6 +13,7 @@
 //	dispatcher.go     tick: move due firings to the ready queue, give them to free workers
 //	lookout.go        drop firings that the replicas before this one have begun
 //	burst.go          the same for many firings that start together, with one look
+//	progress.go       leave late firings to the replicas that work them off
 //	ready.go          the queue of ready firings, in an order that differs by replica
 //	prefilter.go      drop queued firings that other replicas have begun
 //	firing.go         all steps of one firing, in their order
@@ -90,6 +91,11 @@
 // jobs with the same schedule to the others with one step, and looks at the jobs only if the burst
 // has no mark. If nothing else is due before, it takes this step when it reads the mark, so that it
 // wakes once for a burst.
+//
+// If the subset is late but gets on with the firings in its queues, help would make it later. So a
+// replica of the subset says with a progress mark in each second that it expects to begin them in
+// time. As long as there are such marks, other replicas leave the firings of the burst to it, for a
+// quarter of the misfire threshold at most, or of the deadline if that is shorter.
 //
 // A replica that is not alone takes due firings from its timetable every 50 ms at most, so that
 // firings which are due one after the other share their requests like those of one time. After a

@@ -124,8 +124,9 @@ func (l *lookout) isDue() bool {
 // run looks until ctx ends. It forgets the remaining firings then.
 func (l *lookout) run(ctx context.Context) {
 	for l.await(ctx) {
+		due := l.showProgress(ctx, l.dueBursts(l.clock.now()))
 		l.awaitIdle(ctx)
-		for _, m := range l.dueBursts(l.clock.now()) {
+		for _, m := range due {
 			l.lookAtBurst(ctx, m)
 		}
 		if l.look(ctx) {

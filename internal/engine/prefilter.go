@@ -22,9 +22,10 @@ const (
 // together, a replica wins only some of them. The others need not take a worker and a request each.
 // The check only reads: a firing that stays still has to pass its gate.
 type prefilter struct {
-	locker *locking.Locker // nil without memcached
-	ready  *ready
-	log    zerolog.Logger
+	locker  *locking.Locker // nil without memcached
+	ready   *ready
+	lookout *lookout
+	log     zerolog.Logger
 }
 
 // drop removes such firings from the front of the queue. first was taken from the queue; drop puts
@@ -42,6 +43,7 @@ func (d prefilter) drop(ctx context.Context, first pending) {
 	for _, p := range looked {
 		p.slots.giveBack()
 		if p.adopted == uuid.Nil && begun[p.gateName()] {
+			d.lookout.noteBegun(p.burst, p.ScheduledAt, p.entry)
 			continue
 		}
 		p.looked = true

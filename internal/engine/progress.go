@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+const (
+	// progressAgain is the time between two looks at a burst whose replicas work off late firings.
+	progressAgain = 500 * time.Millisecond
+	// progressTTL is how long memcached keeps a progress mark, at least.
+	progressTTL = 5 * time.Second
+	// slowShare bounds the slow firings of a burst with a progress mark: one in slowShare. On a
+	// busy machine, some quick handlers seem to be slow.
+	slowShare = 10
+)
+
+// progress says how this replica works off the firings of a late burst, and until when others may
+// wait for that.
+//
+// If the replicas of the subset are slow for a while, their firings wait in their queues, but most
+// of these will still begin soon. Help would make them later: all other replicas would look at the
+// gates of all firings, and would start few of them with each transaction. So a cluster that is
+// overloaded once would stay so (decision 157). Therefore a replica that expects to begin the quick
+// firings of its queue in time leaves a progress mark for each burst among them, in each second. As
+// long as another replica finds such a mark, it leaves the burst to the first replicas of its
+// firings, but never beyond the leave limit of one of the jobs. A burst with many slow firings has
+// no such mark, because free workers of other replicas do help then.
+type progress struct {
+	latest  time.Time // the earliest time at which a leave limit ends
+	tries   int       // quick firings that this replica tries, as one of the first three replicas
+	slow    int       // firings whose handlers are surely slow
+	settled int       // firings of this and of earlier bursts that began or were begun since counted
+	counted time.Time
+}
+
+// endBefore bounds the time for which replicas leave the burst to others.
+func (m *burst) endBefore(leaveLimit time.Duration) {
+	latest := time.UnixMicro(m.start).Add(leaveLimit)
+	if m.latest.IsZero() || latest.Before(m.latest) {
+		m.latest = latest
+	}
+}
+
+// expect counts a firing that this replica tries. It will see early whether these firings are late.
+func (m *burst) expect(now time.Time) {
+	if m.tries++; m.tries > 1 {
+		return
+	}
+	m.counted = now
+	if early := m.early(); m.due.After(early) {
+		m.due = early
+	}
+}
+
+// countProgress counts a firing that is known to be begun. The queue is in the order of time, so it
+// is progress for its burst and for all later ones. The caller holds the lock.
+func (l *lookout) countProgress(of *burst) {
+	for _, m := range l.gathering {
+		if m.start >= of.start {
+			m.settled++
+		}
+	}
+	for _, m := range l.open {
+		if m.start >= of.start {
+			m.settled++
+		}
+	}
+}
+
+// works reports whether firings of the burst are still in the queue of this replica, and will have
+// begun in time if the queue gets on as it did since the last call.
+func (l *lookout) works(m *burst, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if m.begun.number >= m.tries || m.slow*slowShare > m.sum.number {
+		return false
+	}
+	settled, took := m.settled, now.Sub(m.counted)
+	m.settled, m.counted = 0, now
+	return settled > 0 && !now.Add(took*time.Duration(l.ready.len())/time.Duration(settled)).
+		After(m.latest)
+}
+
+// showProgress leaves the progress marks of those bursts on which this replica works, and returns
+// the others.
+func (l *lookout) showProgress(ctx context.Context, due []*burst) []*burst {
+	return slices.DeleteFunc(due, func(m *burst) bool {
+		now := l.clock.now()
+		if m.looked || l.locker == nil || m.sum.number < burstMin || !l.works(m, now) {
+			return false
+		}
+		l.leave(ctx, m.progressMark(now), progressTTL)
+		l.lookAgain(m, m.postpone(now))
+		return true
+	})
+}
+
+// othersWork reports whether another replica works off the firings of the burst.
+func (l *lookout) othersWork(ctx context.Context, m *burst, now time.Time) bool {
+	return now.Before(m.latest) &&
+		l.anyMarked(ctx, m.progressMark(now), m.progressMark(now.Add(-time.Second)))
+}
+
+// progressMark returns the name of the burst's progress mark of a second.
+func (m *burst) progressMark(at time.Time) string { return fmt.Sprintf("%s@%d", m.mark(), at.Unix()) }
+
+// postpone returns when to look at the burst again. From then on, the replica waits for the mark as
+// it does for that of a burst that is not late.
+func (m *burst) postpone(now time.Time) time.Time {
+	window := m.last.Sub(m.first)
+	m.first = now.Add(progressAgain)
+	m.last, m.end = m.first.Add(window), now.Add(burstEnd)
+	return m.first
+}
