@@ -132,7 +132,7 @@ func (t *cronTable) settled(e *entry, open storage.OpenFirings, now time.Time) t
 // dependentDecision is the decision on the open firings of a dependent.
 type dependentDecision struct {
 	begin   []time.Time             // to start now
-	overdue []time.Time             // left to the misfire policy
+	overdue []time.Time             // left to the misfire policy, sorted
 	ready   map[time.Time]time.Time // by scheduled time: since when the overdue ones could start
 	// the cursor: with these, all scheduled times up to here are decided
 	until time.Time
@@ -160,7 +160,18 @@ func (e *entry) decideDependent(open storage.OpenFirings, settled,
 			f.until = o.ScheduledAt.Add(-time.Microsecond)
 		}
 	}
+	f.leaveLater(e.misfireRecords())
 	return f
+}
+
+// leaveLater removes the overdue firings that the cursor does not pass, if one of them would get no
+// record because there are too many. Otherwise the next round would find it again, and apply the
+// policy twice. They are decided when the open firing that stops the cursor has ended.
+func (f *dependentDecision) leaveLater(records int) {
+	extra := len(f.overdue) - records
+	if extra > 0 && f.until.Before(f.overdue[extra-1]) {
+		f.overdue = slices.DeleteFunc(f.overdue, f.until.Before)
+	}
 }
 
 // decide applies the misfire policies to the overdue firings, and moves cursors.
@@ -173,10 +184,8 @@ func (d *dependents) decide(ctx context.Context, fired []storage.Dependent,
 		check := storage.MisfireCheck{Job: f.Job, Group: f.Group, Version: f.Version,
 			ScheduledAt: decision.until,
 			Until:       decision.until}
-		if len(decision.overdue) > 0 {
-			if last := decision.overdue[len(decision.overdue)-1]; last.After(check.ScheduledAt) {
-				check.ScheduledAt = last
-			}
+		if n := len(decision.overdue); n > 0 {
+			check.ScheduledAt, check.Last = decision.overdue[0], decision.overdue[n-1]
 		} else if !reported || decision.until.Sub(cursor) < dependentCursorEvery {
 			continue
 		}
@@ -202,7 +211,7 @@ func (e *entry) missedDependents(f dependentDecision, c storage.Cursor,
 	now time.Time) []storage.Misfired {
 	unstarted := slices.DeleteFunc(slices.Clone(f.overdue), func(scheduledAt time.Time) bool {
 		_, started := slices.BinarySearchFunc(c.Started, scheduledAt, time.Time.Compare)
-		return started || !scheduledAt.After(c.CheckedUntil)
+		return started || c.Decided(scheduledAt)
 	})
 	var dropped droppedFirings
 	if extra := len(unstarted) - e.misfireRecords(); extra > 0 {

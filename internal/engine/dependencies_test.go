@@ -257,6 +257,48 @@ func TestDependentsMisfire(t *testing.T) {
 	}
 }
 
+// An overdue firing does not wait for an earlier scheduled time whose dependency has not ended.
+func TestDependentsMisfireAfterAnOpenScheduledTime(t *testing.T) {
+	for policy, want := range map[jobs.Misfire]string{
+		jobs.MisfireRunOnce: "00:01:00 missed superseded, 00:03:00 missed superseded, 00:04:00",
+		jobs.MisfireSkip: "00:01:00 missed misfire, 00:03:00 missed misfire, " +
+			"00:04:00 missed misfire",
+		jobs.MisfireRunAll: "00:01:00, 00:03:00, 00:04:00",
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t)
+				// The first attempt for 00:02 fails, and the second one is half an hour later.
+				work := &journal{fails: map[string]bool{"extract 00:02:00": true}}
+				extract, load := job(t, "extract", time.Minute), dependent(t, "load", "extract")
+				extract.Retry = retry.Policy{Attempts: 2, Delay: 30*time.Minute + 30*time.Second}
+				extract.Overlap, load.Misfire = jobs.OverlapAllow, policy
+				stopFirst := c.start(c.options("knows both", work.handlers(), extract, load))
+				time.Sleep(30 * time.Second)
+				stopFirst()
+				stopOther := c.start(c.options("knows one", work.handlers(), extract))
+				time.Sleep(4*time.Minute + 10*time.Second)
+				work.mu.Lock()
+				work.fails = nil
+				work.mu.Unlock()
+				stop := c.start(c.options("knows both", work.handlers(), extract, load))
+				time.Sleep(15 * time.Second)
+				if got := c.ranFor("load"); got != want {
+					t.Errorf("during the back-off load: %s, want %s", got, want)
+				}
+				time.Sleep(28 * time.Minute)
+				stop()
+				stopOther()
+				first, rest, _ := strings.Cut(want, ", ")
+				want := first + ", 00:02:00, " + rest + ", 00:05:00, 00:06:00"
+				if got := c.ranFor("load"); !strings.HasPrefix(got, want) {
+					t.Errorf("afterwards load: %s, want %s", got, want)
+				}
+			})
+		})
+	}
+}
+
 // neverScheduled returns an hourly definition, which replaces the one of that name.
 func neverScheduled(t *testing.T, name string) jobs.Job { return job(t, name, time.Hour) }
 

@@ -130,6 +130,68 @@ func TestStartedScheduledTimesAreNotMisfires(t *testing.T) {
 	}
 }
 
+// An overdue firing of a dependent is decided once: it gets a record, or the cursor passes it.
+func TestOverdueFiringsAreDecidedOnce(t *testing.T) {
+	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	at := func(minute int) time.Time { return from.Add(time.Duration(minute) * time.Minute) }
+	for _, test := range []struct {
+		overdue, open int // overdue firings, and how many of them are before an open one
+		decided       int
+	}{
+		{maxMisfireRecords, 0, maxMisfireRecords},
+		{maxMisfireRecords + 1, 0, 0},
+		{maxMisfireRecords + 1, 1, maxMisfireRecords + 1},
+		{maxMisfireRecords + 50, 50, maxMisfireRecords + 50},
+		{maxMisfireRecords + 50, 49, 49},
+		{maxMisfireRecords + 50, maxMisfireRecords + 50, maxMisfireRecords + 50},
+	} {
+		e := entryEvery(t, time.Minute, jobs.MisfireRunOnce)
+		open := storage.OpenFirings{CheckedUntil: from}
+		for i := range test.overdue + 1 {
+			f := storage.OpenFiring{ScheduledAt: at(i + 1), Ready: at(i + 1)}
+			if i == test.open {
+				f.Ready = time.Time{}
+			}
+			open.ScheduledTimes = append(open.ScheduledTimes, f)
+		}
+		now := at(test.overdue + 10)
+		decision := e.decideDependent(open, now, now)
+		if want := at(test.open + 1).Add(-time.Microsecond); !decision.until.Equal(want) {
+			t.Errorf("%+v: the cursor moves to %s, want %s", test, decision.until, want)
+		}
+		if got := len(decision.overdue); got != test.decided {
+			t.Errorf("%+v: got %d decided firings", test, got)
+			continue
+		}
+		if test.decided == 0 {
+			continue
+		}
+		got := e.missedDependents(decision, storage.Cursor{CheckedUntil: from,
+			Until: decision.until, Last: decision.overdue[test.decided-1]}, now)
+		for _, scheduledAt := range decision.overdue {
+			if scheduledAt.After(decision.until) &&
+				!slices.ContainsFunc(got, func(m storage.Misfired) bool {
+					return m.Firing.ScheduledAt.Equal(scheduledAt)
+				}) {
+				t.Errorf("%+v: %s is after the cursor and has no record", test, scheduledAt)
+			}
+		}
+	}
+}
+
+// A pause or a fast clock may leave overdue firings of a dependent to a later check.
+func TestOverdueFiringsAfterTheCheckAreLeft(t *testing.T) {
+	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	first, second := from.Add(time.Minute), from.Add(2*time.Minute)
+	e := entryEvery(t, time.Minute, jobs.MisfireRunOnce)
+	got := e.missedDependents(dependentDecision{overdue: []time.Time{first, second},
+		ready: map[time.Time]time.Time{first: first, second: second}},
+		storage.Cursor{CheckedUntil: from, Until: from, Last: first}, from.Add(time.Hour))
+	if len(got) != 1 || !got[0].Firing.ScheduledAt.Equal(first) || got[0].State != jobs.Waiting {
+		t.Errorf("got %+v, want a late run for %s alone", got, first)
+	}
+}
+
 func TestReadyQueueOrdersByScheduledTimeThenByReplica(t *testing.T) {
 	order := func(replica string) string {
 		r := newReady(replica, 1)

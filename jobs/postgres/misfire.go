@@ -56,11 +56,11 @@ WHERE w.owner IS NULL AND r.job = ANY($1) AND r.key = '' AND r.attempt = 0 AND r
 
 	startedFirings = `
 SELECT u.name, r.scheduled_at FROM unnest($1::text[], $2::timestamptz[],
-    $3::timestamptz[]) AS u (name, since, until)
+    $3::timestamptz[]) AS u (name, since, last)
 CROSS JOIN LATERAL (
     SELECT r.scheduled_at FROM holdfast.runs r
     WHERE r.job = u.name COLLATE "C" AND r.key = '' AND r.scheduled_at > u.since
-        AND r.scheduled_at <= u.until AND r.recovery = 0 OFFSET 0) r
+        AND r.scheduled_at <= u.last AND r.recovery = 0 OFFSET 0) r
 ORDER BY u.name COLLATE "C", r.scheduled_at`
 
 	// The active definitions cannot change from here until the commit. The order of the names is
@@ -219,13 +219,13 @@ func findMisfires(ctx context.Context, tx pgx.Tx, checks []storage.MisfireCheck,
 	given map[string]storage.Cursor,
 	find func(string, storage.Cursor) []storage.Misfired) ([]storage.Misfired,
 	error) {
-	since := make([]time.Time, len(checks))
+	since, last := make([]time.Time, len(checks)), make([]time.Time, len(checks))
 	for i, c := range checks {
-		since[i] = given[c.Job].CheckedUntil
+		since[i], last[i] = given[c.Job].CheckedUntil, given[c.Job].Last
 	}
 	started, waiting := map[string][]time.Time{}, map[string]time.Time{}
 	b := &pgx.Batch{}
-	b.Queue(startedFirings, namesOf(checks), since, untilsOf(checks)).
+	b.Queue(startedFirings, namesOf(checks), since, last).
 		Query(func(rows pgx.Rows) error {
 			var name string
 			var scheduledAt time.Time

@@ -145,7 +145,7 @@ func (s *Store) misfireCursors(ctx context.Context, checks []storage.MisfireChec
 func (s *Store) nextScheduledTimes(ctx context.Context, c storage.MisfireCheck,
 	cursor *storage.Cursor) error {
 	err := each(ctx, s.readers, startedFirings,
-		[]any{c.Job, micros(cursor.CheckedUntil), micros(cursor.Until)},
+		[]any{c.Job, micros(cursor.CheckedUntil), micros(cursor.Last)},
 		func(rows *sql.Rows) error {
 			var scheduledAt int64
 			err := rows.Scan(&scheduledAt)

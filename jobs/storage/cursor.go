@@ -11,8 +11,11 @@ type MisfireCheck struct {
 	// the first scheduled time to check; the check is skipped if the cursor has reached it
 	ScheduledAt time.Time
 	Until       time.Time // the new position of the cursor
+	// Last is the last scheduled time that may be decided, if it is after Until. Then scheduled
+	// times are decided although an earlier one, which stops the cursor, cannot be decided yet.
+	Last time.Time
 	// CallerTime is the caller's cluster time; zero: not compared. If it is ahead of the store's
-	// clock, Until moves back by the difference.
+	// clock, Until and Last move back by the difference.
 	CallerTime time.Time
 }
 
@@ -25,8 +28,10 @@ type Cursor struct {
 	CheckedUntil time.Time
 	// Until is the new position. It stays before the start of an active pause, so that scheduled
 	// times are decided after the pause.
-	Until   time.Time
-	Started []time.Time // scheduled times after CheckedUntil that have a run or a record, sorted
+	Until time.Time
+	Last  time.Time // the last scheduled time that may be decided; never before Until
+	// scheduled times after CheckedUntil, up to Last, that have a run or a record, sorted
+	Started []time.Time
 	// the latest scheduled time of a waiting run that never started; zero if there is none
 	Waits  time.Time
 	Pauses []Pause // pauses that cover the job and were active after CheckedUntil, the oldest first
@@ -47,27 +52,38 @@ type Span struct {
 // CheckedUntil, away is its Absence, and now is the time of the store's clock. The pauses may be of
 // any jobs, the oldest first.
 func (c MisfireCheck) Cursor(at, now time.Time, pauses []Pause, spans []Span, away Span) Cursor {
+	if c.Last.Before(c.Until) {
+		c.Last = c.Until
+	}
 	if ahead := c.CallerTime.Sub(now); !c.CallerTime.IsZero() && ahead > 0 {
 		c.Until = c.Until.Add(-ahead).Truncate(time.Microsecond)
+		c.Last = c.Last.Add(-ahead).Truncate(time.Microsecond)
 	}
-	cursor := Cursor{CheckedUntil: at, Until: c.Until, Spans: spans, Absence: away}
+	cursor := Cursor{CheckedUntil: at, Until: c.Until, Last: c.Last, Spans: spans, Absence: away}
 	for _, p := range pauses {
 		if !p.Covers(c.Job, c.Group) || p.ResumedAt != nil && !p.ResumedAt.After(at) {
 			continue
 		}
 		cursor.Pauses = append(cursor.Pauses, p)
-		if before := p.At.Add(-time.Microsecond); p.ResumedAt == nil &&
-			before.Before(cursor.Until) {
-			cursor.Until = before
+		if before := p.At.Add(-time.Microsecond); p.ResumedAt == nil {
+			cursor.Until = earlier(cursor.Until, before)
+			cursor.Last = earlier(cursor.Last, before)
 		}
 	}
 	return cursor
 }
 
-// Decided reports whether the scheduled time needs no decision now, because it has a decision or
-// because a pause that covers it has not ended.
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// Decided reports whether the scheduled time needs no decision now: the cursor has passed it, a
+// pause that covers it has not ended, or the check does not extend to it.
 func (c Cursor) Decided(scheduledAt time.Time) bool {
-	return !c.CheckedUntil.Before(scheduledAt) || c.Until.Before(scheduledAt)
+	return !c.CheckedUntil.Before(scheduledAt) || c.Last.Before(scheduledAt)
 }
 
 // PauseTargets returns each target whose pause could apply to one of the checks.

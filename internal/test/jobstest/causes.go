@@ -56,6 +56,25 @@ var causeRules = []rule{
 		equal(c, "until", cursor.Until, p.At.Add(-time.Microsecond))
 		equal(c, "cursor", c.versions()["a"].CheckedUntil, cursor.Until)
 	}},
+	{"a check after the new position of the cursor ends at an open pause", func(c *check) {
+		c.register("h", "a")
+		now := c.now()
+		p := pauseOf(storage.TargetJob, "a", now.Add(10*time.Minute), nil)
+		c.Pause(p)
+		check := storage.MisfireCheck{Job: "a", Version: 1, ScheduledAt: now.Add(2 * time.Minute),
+			Until: now.Add(time.Minute), Last: now.Add(time.Hour)}
+		var given []storage.Cursor
+		_, err := c.Store.CheckMisfires(c.ctx, []storage.MisfireCheck{check},
+			func(_ string, cursor storage.Cursor) []storage.Misfired {
+				given = append(given, cursor)
+				return nil
+			})
+		c.must(err)
+		if len(given) != 1 || !given[0].Until.Equal(check.Until) ||
+			!given[0].Last.Equal(p.At.Add(-time.Microsecond)) {
+			c.Errorf("cursors %+v, want one that ends before the pause at %s", given, p.At)
+		}
+	}},
 	{"scheduled times within a pause are checked when it has ended", func(c *check) {
 		c.register("h", "a")
 		now := c.now()

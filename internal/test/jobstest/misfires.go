@@ -63,14 +63,17 @@ var misfireRules = []rule{
 		c.register("h", "a")
 		early := checkOf("a", c.now().Add(time.Hour))
 		early.CallerTime = early.Until
-		cursors, err := c.Store.CheckMisfires(c.ctx, []storage.MisfireCheck{early},
-			func(_ string, cursor storage.Cursor) []storage.Misfired {
-				c.Errorf("asked until %s", cursor.Until)
-				return nil
-			})
-		c.must(err)
-		if at := cursors["a"]; at.After(c.now()) {
-			c.Errorf("the cursor is at %s, %s from now", at, at.Sub(c.now()))
+		for _, last := range []time.Time{{}, early.Until.Add(time.Minute)} {
+			early.Last = last
+			cursors, err := c.Store.CheckMisfires(c.ctx, []storage.MisfireCheck{early},
+				func(_ string, cursor storage.Cursor) []storage.Misfired {
+					c.Errorf("asked until %s, at most for %s", cursor.Until, cursor.Last)
+					return nil
+				})
+			c.must(err)
+			if at := cursors["a"]; at.After(c.now()) {
+				c.Errorf("the cursor is at %s, %s from now", at, at.Sub(c.now()))
+			}
 		}
 	}},
 	{"the cursor moves to the end of the checked range", func(c *check) {
@@ -82,6 +85,37 @@ var misfireRules = []rule{
 		second := first.Add(time.Microsecond)
 		equal(c, "cursor", c.cursor(second).CheckedUntil, first)
 		c.noCursor(second)
+	}},
+	{"a check decides on scheduled times after the new position of the cursor", func(c *check) {
+		c.register("h", "a")
+		now := c.now()
+		at := func(minutes int) time.Time { return now.Add(time.Duration(minutes) * time.Minute) }
+		run := request("a", 0)
+		run.Firing.ScheduledAt = at(3)
+		c.granted(c.session("one"), run)
+		first, last := misfired("a", at(2), jobs.Missed, reasons.Superseded),
+			misfired("a", at(4), jobs.Waiting, reasons.Misfire)
+		check := storage.MisfireCheck{Job: "a", Version: 1, ScheduledAt: at(2), Until: at(1),
+			Last: at(4)}
+		for _, started := range [][]time.Time{{at(3)}, {at(2), at(3), at(4)}} {
+			asked := false
+			cursors, err := c.Store.CheckMisfires(c.ctx, []storage.MisfireCheck{check},
+				func(_ string, cursor storage.Cursor) []storage.Misfired {
+					asked = true
+					equal(c, "until", cursor.Until, check.Until)
+					equal(c, "last", cursor.Last, check.Last)
+					if !slices.EqualFunc(cursor.Started, started, time.Time.Equal) {
+						c.Errorf("started %v, want %v", cursor.Started, started)
+					}
+					return []storage.Misfired{first, last}
+				})
+			c.must(err)
+			equal(c, "asked", asked, true)
+			equal(c, "cursor", cursors["a"], check.Until)
+			equal(c, "stored cursor", c.versions()["a"].CheckedUntil, check.Until)
+		}
+		c.record(first.Run, jobs.Missed)
+		c.record(last.Run, jobs.Waiting)
 	}},
 	{"a check does nothing if the cursor has passed the scheduled time", func(c *check) {
 		c.register("h", "a", "b")

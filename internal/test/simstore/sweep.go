@@ -169,7 +169,7 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []storage.MisfireCheck
 			continue
 		}
 		c.Until = cursor.Until
-		cursor.Started, cursor.Waits = j.started(c.Until), s.waits(c.Job)
+		cursor.Started, cursor.Waits = j.started(cursor.Last), s.waits(c.Job)
 		behind, given = append(behind, c), append(given, cursor)
 	}
 	s.mu.Unlock()
