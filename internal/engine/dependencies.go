@@ -37,7 +37,7 @@ func (d *dependents) add(ctx context.Context) {
 	}
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
-	openings, err := d.store.OpenFirings(bounded, fired)
+	openings, err := d.openFirings(bounded, fired)
 	if err != nil {
 		if ctx.Err() == nil {
 			d.log.Warn().Err(err).Msg("read open firings of dependents failed")
@@ -74,6 +74,35 @@ func (d *dependents) add(ctx context.Context) {
 		}
 	}
 	d.decide(bounded, fired, entries, decisions)
+}
+
+// openFirings returns the open firings of the dependents, by name. The store returns a page of the
+// newest ones. openFirings asks for older pages for at most half of batchTimeout, so that time is
+// left to decide.
+func (d *dependents) openFirings(ctx context.Context,
+	fired []storage.Dependent) (map[string]storage.OpenFirings, error) {
+	start := time.Now()
+	all, err := d.store.OpenFirings(ctx, fired)
+	for page := all; err == nil && time.Since(start) < batchTimeout/2; {
+		var rest []storage.Dependent
+		for _, f := range fired {
+			if open := page[f.Job]; open.Older {
+				f.Before = open.ScheduledTimes[0].ScheduledAt
+				rest = append(rest, f)
+			}
+		}
+		if len(rest) == 0 {
+			break
+		}
+		page, err = d.store.OpenFirings(ctx, rest)
+		for name, older := range page {
+			open := all[name]
+			open.ScheduledTimes = append(older.ScheduledTimes, open.ScheduledTimes...)
+			open.Older = older.Older
+			all[name] = open
+		}
+	}
+	return all, err
 }
 
 // dependents returns the dependents that this replica fires, by name, and their entries.
@@ -135,7 +164,8 @@ type dependentDecision struct {
 	overdue []time.Time             // left to the misfire policy, sorted
 	ready   map[time.Time]time.Time // by scheduled time: since when the overdue ones could start
 	// the cursor: with these, all scheduled times up to here are decided
-	until time.Time
+	until  time.Time
+	jumped bool // the cursor passes older open firings that were not read
 }
 
 // decideDependent decides on the open firings at now. A firing starts when the last dependency of e
@@ -161,6 +191,9 @@ func (e *entry) decideDependent(open storage.OpenFirings, settled,
 		}
 	}
 	f.leaveLater(e.misfireRecords())
+	if f.jumped = open.Older && len(f.overdue) > e.misfireRecords(); open.Older && !f.jumped {
+		f.until = open.CheckedUntil // no record would count those that were not read
+	}
 	return f
 }
 
@@ -213,7 +246,7 @@ func (e *entry) missedDependents(f dependentDecision, c storage.Cursor,
 		_, started := slices.BinarySearchFunc(c.Started, scheduledAt, time.Time.Compare)
 		return started || c.Decided(scheduledAt)
 	})
-	var dropped droppedFirings
+	dropped := droppedFirings{jumped: f.jumped}
 	if extra := len(unstarted) - e.misfireRecords(); extra > 0 {
 		unstarted, dropped.number = unstarted[extra:], extra
 	}

@@ -299,6 +299,40 @@ func TestDependentsMisfireAfterAnOpenScheduledTime(t *testing.T) {
 	}
 }
 
+// No firing is lost if a dependent has more open firings than the store returns at once.
+func TestDependentsWithManyOpenFirings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		quiet, err := schedule.NewCalendar(schedule.CalendarSpec{Name: "quiet",
+			Exclude: schedule.TimesSpec{Windows: []string{"00:01-00:30"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		work := &journal{fails: map[string]bool{"extract 00:00:45": true}}
+		extract, load := job(t, "extract", time.Second), dependent(t, "load", "extract")
+		extract.Retry = retry.Policy{Attempts: 2, Delay: 22 * time.Minute}
+		extract.Overlap, load.Misfire = jobs.OverlapAllow, jobs.MisfireSkip
+		load.Schedule = load.Schedule.WithCalendars(quiet)
+		stopFirst := c.start(c.options("knows both", work.handlers(), extract, load))
+		time.Sleep(40 * time.Second)
+		stopFirst()
+		stopOther := c.start(c.options("knows one", work.handlers(), extract))
+		time.Sleep(20 * time.Minute)
+		work.mu.Lock()
+		work.fails = nil
+		work.mu.Unlock()
+		stop := c.start(c.options("knows both", work.handlers(), extract, load))
+		time.Sleep(3 * time.Minute)
+		stop()
+		stopOther()
+		got := c.ranFor("load")
+		if want := "00:00:44 missed misfire, 00:00:45, 00:00:46 missed misfire"; !strings.Contains(
+			got, want) || !strings.HasSuffix(got, "00:00:59 missed misfire") {
+			t.Errorf("load: %s, want %s and so on until 00:00:59", got, want)
+		}
+	})
+}
+
 // neverScheduled returns an hourly definition, which replaces the one of that name.
 func neverScheduled(t *testing.T, name string) jobs.Job { return job(t, name, time.Hour) }
 

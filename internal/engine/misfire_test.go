@@ -192,6 +192,41 @@ func TestOverdueFiringsAfterTheCheckAreLeft(t *testing.T) {
 	}
 }
 
+// If not all open firings of a dependent were read, the cursor passes the others only together with
+// a record that mentions them.
+func TestOpenFiringsThatWereNotReadAreMentioned(t *testing.T) {
+	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	e := entryEvery(t, time.Minute, jobs.MisfireRunOnce)
+	for _, n := range []int{0, 1, maxMisfireRecords, maxMisfireRecords + 1} {
+		open := storage.OpenFirings{CheckedUntil: from, Older: true}
+		var at time.Time
+		for i := range n {
+			at = from.Add(time.Duration(1000+i) * time.Minute)
+			open.ScheduledTimes = append(open.ScheduledTimes,
+				storage.OpenFiring{ScheduledAt: at, Ready: at})
+		}
+		now := from.Add(100 * time.Hour)
+		decision := e.decideDependent(open, now, now)
+		got := e.missedDependents(decision,
+			storage.Cursor{CheckedUntil: from, Until: decision.until, Last: at}, now)
+		if want := min(n, maxMisfireRecords); len(got) != want {
+			t.Errorf("%d late firings: got %d records, want %d", n, len(got), want)
+			continue
+		}
+		if n <= maxMisfireRecords {
+			if !decision.until.Equal(from) {
+				t.Errorf("%d late firings: the cursor moves to %s", n, decision.until)
+			}
+			continue
+		}
+		if !decision.until.Equal(now) ||
+			!strings.Contains(got[0].Detail, "at least 1 earlier scheduled times since") {
+			t.Errorf("%d late firings: the cursor moves to %s, with the record %q", n,
+				decision.until, got[0].Detail)
+		}
+	}
+}
+
 func TestReadyQueueOrdersByScheduledTimeThenByReplica(t *testing.T) {
 	order := func(replica string) string {
 		r := newReady(replica, 1)

@@ -24,8 +24,8 @@ const (
 	// firing's rows is in the requested states: a recovery has marked the others lost.
 	openScheduledTimes = `
 SELECT f.name, o.scheduled_at, o.ready
-FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[]) AS f (name, version,
-    job_group, first, others)
+FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::timestamptz[])
+    AS f (name, version, job_group, first, others, before)
 CROSS JOIN LATERAL (
     SELECT j.checked_until FROM holdfast.jobs j
         WHERE j.name = f.name COLLATE "C" AND j.version = f.version OFFSET 0) j
@@ -44,11 +44,12 @@ LEFT JOIN LATERAL (
                 AND p.state IN ('waiting', 'running', 'succeeded') OFFSET 0) p ON true
         ) rest
     WHERE r.job = f.first COLLATE "C" AND r.key = '' AND r.scheduled_at > j.checked_until
+        AND r.scheduled_at < coalesce(f.before, 'infinity')
         AND r.state IN ('waiting', 'running', 'succeeded') AND rest.open
         AND (SELECT 1 FROM holdfast.runs own
             WHERE own.job = f.name COLLATE "C" AND own.scheduled_at = r.scheduled_at
                 AND own.key = '' LIMIT 1) IS NULL
-    ORDER BY r.scheduled_at DESC LIMIT $6) o ON true
+    ORDER BY r.scheduled_at DESC LIMIT $7) o ON true
 WHERE (
     SELECT 1 FROM unnest(ARRAY['all', 'job', 'group'], ARRAY['', f.name, f.job_group]) AS t (kind,
         name)
@@ -119,6 +120,7 @@ func dependentColumns(dependents []storage.Dependent) (columns []any, all []stri
 	n := len(dependents)
 	names, versions, groups := make([]string, n), make([]int64, n), make([]string, n)
 	firsts, others := make([]string, n), make([]string, n)
+	before := make([]*time.Time, n)
 	for i, f := range dependents {
 		names[i], versions[i], groups[i], firsts[i] = f.Job, f.Version, f.Group, f.After[0]
 		encoded, err := json.Marshal(f.After[1:])
@@ -126,10 +128,13 @@ func dependentColumns(dependents []storage.Dependent) (columns []any, all []stri
 			return nil, nil, err
 		}
 		others[i] = string(encoded)
+		if !f.Before.IsZero() {
+			before[i] = &f.Before
+		}
 		all = append(append(all, f.Job), f.After...)
 	}
 	slices.Sort(all)
-	return []any{names, versions, groups, firsts, others}, slices.Compact(all), nil
+	return []any{names, versions, groups, firsts, others, before}, slices.Compact(all), nil
 }
 
 // AddDependents implements storage.Dependents.

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"math"
 	"slices"
 	"time"
 
@@ -35,7 +36,7 @@ SELECT r.scheduled_at, CASE WHEN r.state = 'succeeded'
             AND p.state = 'succeeded'), 0)) END
 FROM holdfast_runs r
 WHERE r.job = ?1 AND r.key = '' AND r.scheduled_at > ?2
-    AND r.state IN ('waiting', 'running', 'succeeded')
+    AND r.scheduled_at < ?6 AND r.state IN ('waiting', 'running', 'succeeded')
     AND NOT EXISTS (SELECT 1 FROM json_each(?3) n WHERE NOT EXISTS (
         SELECT 1 FROM holdfast_runs p WHERE p.job = n.value AND p.scheduled_at = r.scheduled_at
             AND p.key = '' AND p.state IN ('waiting', 'running', 'succeeded')))
@@ -104,9 +105,13 @@ func (s *Store) openScheduledTimes(ctx context.Context, f storage.Dependent,
 	if err != nil {
 		return nil, err
 	}
+	before := int64(math.MaxInt64)
+	if !f.Before.IsZero() {
+		before = micros(f.Before)
+	}
 	scheduledTimes := []storage.OpenFiring{}
 	err = each(ctx, s.readers, openScheduledTimes,
-		[]any{f.After[0], micros(since), others, f.Job, storage.MaxBatch},
+		[]any{f.After[0], micros(since), others, f.Job, storage.MaxBatch, before},
 		func(rows *sql.Rows) error {
 			var scheduledAt int64
 			var ready sql.NullInt64

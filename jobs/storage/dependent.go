@@ -14,6 +14,8 @@ type Dependent struct {
 	Version int64 // of the caller's definition
 	Group   string
 	After   []string // its dependencies, at least one
+	// Before limits OpenFirings to earlier scheduled times; zero: no limit.
+	Before time.Time
 }
 
 // OpenFiring is a scheduled time for which a dependent has no run, and can still get one. Each
@@ -28,8 +30,9 @@ type OpenFiring struct {
 type OpenFirings struct {
 	CheckedUntil     time.Time                   // the dependent's own cursor
 	ActiveDefinition map[string]ActiveDefinition // of each known dependency
-	// after CheckedUntil, sorted; the last MaxBatch
+	// after CheckedUntil and before Dependent.Before, sorted; the last MaxBatch
 	ScheduledTimes []OpenFiring
+	Older          bool // there may be older open firings after CheckedUntil
 }
 
 // DependentFiring is a due firing of a dependent.
@@ -60,7 +63,8 @@ func OpenFiringsOf(dependents []Dependent, activeDefinitions map[string]ActiveDe
 			continue
 		}
 		o := OpenFirings{CheckedUntil: activeDefinitions[f.Job].CheckedUntil,
-			ActiveDefinition: map[string]ActiveDefinition{}, ScheduledTimes: open}
+			ActiveDefinition: map[string]ActiveDefinition{}, ScheduledTimes: open,
+			Older: len(open) == MaxBatch}
 		for _, name := range f.After {
 			if in, known := activeDefinitions[name]; known {
 				o.ActiveDefinition[name] = in

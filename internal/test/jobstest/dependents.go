@@ -151,7 +151,7 @@ var dependentRules = []rule{
 		c.sameOpenings(found["g"].ScheduledTimes,
 			storage.OpenFiring{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
 	}},
-	{"the newest open firings are returned if there are many", func(c *check) {
+	{"the newest open firings are returned if there are many, and older ones on request", func(c *check) {
 		c.register("h", "f", "one")
 		s := c.session("replica")
 		for n := range 2 {
@@ -174,6 +174,17 @@ var dependentRules = []rule{
 			c.Errorf("got %d openings, want the last %d, sorted", len(scheduledTimes),
 				storage.MaxBatch)
 		}
+		equal(c, "older", found["f"].Older, true)
+		found, err = c.Store.OpenFirings(c.ctx,
+			[]storage.Dependent{{Job: "f", Version: 1, After: []string{"one"},
+				Before: scheduledTimes[0].ScheduledAt}})
+		c.must(err)
+		equal(c, "older than the older ones", found["f"].Older, false)
+		older := make([]storage.OpenFiring, 1200-storage.MaxBatch)
+		for i := range older {
+			older[i].ScheduledAt = c.later("one", i).Firing.ScheduledAt
+		}
+		c.sameOpenings(found["f"].ScheduledTimes, older...)
 	}},
 	{"a run of a dependent is added once and any replica can adopt it", func(c *check) {
 		_, s := c.dependent()

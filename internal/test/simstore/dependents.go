@@ -46,6 +46,9 @@ func (s *Store) openScheduledTimes(f storage.Dependent, since time.Time) []stora
 	from, _ := slices.BinarySearchFunc(first.scheduledTimes, since.Add(time.Microsecond),
 		time.Time.Compare)
 	for _, scheduledAt := range first.scheduledTimes[from:] {
+		if !f.Before.IsZero() && !scheduledAt.Before(f.Before) {
+			break
+		}
 		if s.firings[firing{job: f.Job, scheduledAt: scheduledAt}] != nil {
 			continue
 		}
