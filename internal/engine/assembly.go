@@ -131,7 +131,8 @@ func (s *Scheduler) newExecutor() *executor {
 func (s *Scheduler) newUpkeep() *upkeep {
 	o := s.options
 	misfires := &misfireChecker{store: o.Store, table: s.table, clock: s.clock, events: s.events,
-		intervals: s.intervals, log: s.log, page: maxMisfirePage, held: map[string]bool{}}
+		intervals: s.intervals, log: s.log, page: maxMisfirePage, held: map[string]bool{},
+		controlState: s.controlState}
 	turns := turns{s.ranking, s.clock}
 	return &upkeep{
 		keeper: s.keeper, turns: turns, intervals: s.intervals,

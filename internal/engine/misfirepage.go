@@ -33,7 +33,8 @@ type misfireChecker struct {
 	page      int
 	intervals *pollIntervals
 	// jobs whose scheduled times a pause held back at the last check
-	held map[string]bool
+	held         map[string]bool
+	controlState *controlState
 }
 
 // misfireStore records misfires.
@@ -95,8 +96,7 @@ func (m *misfireChecker) readCursors(ctx context.Context, checks []weighedCheck)
 
 // undecided returns checks of the jobs with scheduled times that are too old to start and that may
 // have no record. It leaves out jobs whose known cursor has just moved (minLag). The jobs that are
-// furthest behind come first. Jobs whose scheduled times a pause held back at the last check come
-// last.
+// furthest behind come first. Jobs whose scheduled times a pause holds back come last.
 func (m *misfireChecker) undecided(now time.Time) []weighedCheck {
 	var checks []weighedCheck
 	var span spanCount
@@ -115,7 +115,8 @@ func (m *misfireChecker) undecided(now time.Time) []weighedCheck {
 				Version: e.activeVersion.own(), ScheduledAt: first, Until: until,
 				CallerTime: now}, entry: e, decided: decided, weight: weight,
 		}
-		if check.held = m.held[e.Name]; check.held {
+		_, paused := m.controlState.paused(e.Name, e.Group)
+		if check.held = paused && m.held[e.Name]; check.held {
 			check.weight = 1
 		}
 		checks = append(checks, check)

@@ -140,7 +140,10 @@ func TestAllQueuedFiringsAreReleased(t *testing.T) {
 // Jobs whose scheduled times a pause holds back must not block jobs that can be decided.
 func TestPausedMisfiresAreCheckedLast(t *testing.T) {
 	now := time.Now()
-	u := &misfireChecker{intervals: defaultIntervals(), held: map[string]bool{"paused": true}}
+	u := &misfireChecker{intervals: defaultIntervals(), held: map[string]bool{"paused": true},
+		controlState: &controlState{}}
+	u.controlState.pauses.Store(&[]storage.Pause{
+		{Target: storage.Target{Kind: storage.TargetJob, Name: "paused"}}})
 	var entries []*entry
 	for name, behind := range map[string]time.Duration{"paused": 100 * time.Hour,
 		"long ago": 50 * time.Hour, "lately": 5 * time.Minute} {

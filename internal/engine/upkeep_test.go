@@ -57,7 +57,8 @@ func TestSweepRemovesLocksOfJobsNotInTheTable(t *testing.T) {
 
 func TestMisfireChecksStartWithTheOldestCursor(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	u := &misfireChecker{table: tableOf(), intervals: defaultIntervals(), page: 50}
+	u := &misfireChecker{table: tableOf(), intervals: defaultIntervals(), page: 50,
+		controlState: &controlState{}}
 	for name, behind := range map[string]time.Duration{
 		"an hour": time.Hour, "a day": 24 * time.Hour, "two minutes": 2 * time.Minute, "three minutes": 3 * time.Minute, "nothing": time.Minute,
 	} {
@@ -115,13 +116,38 @@ func TestExcludedMisfireCheckKeepsWhatPausesHoldBack(t *testing.T) {
 	store := &cursorStore{busy: true}
 	m := &misfireChecker{store: store, table: tableOf(e), clock: &clusterClock{},
 		log: zerolog.Nop(), page: maxMisfirePage, intervals: defaultIntervals(),
-		held: map[string]bool{e.Name: true}}
+		held: map[string]bool{e.Name: true}, controlState: &controlState{}}
 	if m.check(t.Context()); !m.held[e.Name] {
 		t.Error("the job counts as not held back")
 	}
 	store.busy = false
 	if m.check(t.Context()); m.held[e.Name] || store.checked != 1 {
 		t.Errorf("got %d checks, want one, after which no pause holds the job back", store.checked)
+	}
+}
+
+// After a pause, the first replica with a turn decides on the scheduled times that the pause held
+// back. The next one reads the cursor, so it does not lose its turn with an old one.
+func TestMisfireChecksOfOthersAfterAPause(t *testing.T) {
+	for name, test := range map[string]struct {
+		pauses []storage.Pause
+		want   int
+	}{
+		"paused":  {[]storage.Pause{{Target: storage.Target{Kind: storage.TargetAll}}}, 1},
+		"resumed": {nil, 0},
+	} {
+		e := entryEvery(t, time.Second, jobs.MisfireSkip)
+		e.activeVersion.register(1)
+		e.activeVersion.decide(time.Now().Add(-time.Hour))
+		store := &cursorStore{versions: map[string]storage.ActiveDefinition{
+			e.Name: {Version: 1, CheckedUntil: time.Now()}}}
+		m := &misfireChecker{store: store, table: tableOf(e), clock: &clusterClock{},
+			log: zerolog.Nop(), page: maxMisfirePage, intervals: defaultIntervals(),
+			held: map[string]bool{e.Name: true}, controlState: &controlState{}}
+		m.controlState.pauses.Store(&test.pauses)
+		if m.check(t.Context()); store.checked != test.want {
+			t.Errorf("%s: got %d checks, want %d", name, store.checked, test.want)
+		}
 	}
 }
 
@@ -147,7 +173,7 @@ func TestMisfireChecksOfOthersAreNotRepeated(t *testing.T) {
 		store := &cursorStore{versions: map[string]storage.ActiveDefinition{}}
 		m := &misfireChecker{store: store, table: tableOf(), clock: &clusterClock{},
 			log: zerolog.Nop(), page: maxMisfirePage, intervals: defaultIntervals(),
-			held: map[string]bool{}}
+			held: map[string]bool{}, controlState: &controlState{}}
 		for i := range n {
 			e := entryEvery(t, time.Second, jobs.MisfireSkip)
 			e.Name = fmt.Sprintf("job-%02d", i)
