@@ -41,11 +41,17 @@ type actionTx struct {
 // with the former result.
 func (s *Store) action(ctx context.Context, a storage.Action, action, target string, outcome any,
 	do func(d *actionTx) error) error {
+	return s.actionBy(ctx, s.write, a, action, target, outcome, do)
+}
+
+// actionBy is action with the given function for writing.
+func (s *Store) actionBy(ctx context.Context, write writeFunc, a storage.Action,
+	action, target string, outcome any, do func(d *actionTx) error) error {
 	if err := a.Check(); err != nil {
 		return wrap(action, err)
 	}
 	var d *actionTx
-	err := s.write(ctx, action, func(tx *sql.Tx) error {
+	err := write(ctx, action, func(tx *sql.Tx) error {
 		d = &actionTx{Tx: tx, now: micros(time.Now())}
 		done, err := actionDone(ctx, tx, a, action, target, outcome)
 		if err != nil || done {

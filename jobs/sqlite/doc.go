@@ -17,6 +17,9 @@
 // one after the other, and a job with a long transaction delays every start and finish. If the
 // context of a call ends before the call gets the writer, the call returns storage.ErrUnavailable.
 //
+// An operator can end the transaction of a job with a forced release. The goroutine of the job then
+// writes the release before it gives the writer to the next call, which may be the end of the run.
+//
 // # Sessions
 //
 // The process decides in memory, by the monotonic clock, whether a session is alive. So a heartbeat

@@ -61,7 +61,7 @@ func (s *Store) inTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) err
 		return wrap(what, err)
 	}
 	defer s.leave()
-	fenced, end := s.fencing.begin(ctx, run.Token)
+	fenced, end := s.fencing.begin(ctx, run)
 	defer end()
 	err := s.transact(fenced, func(tx *sql.Tx) error {
 		if err := fence(ctx, tx, run); err != nil {

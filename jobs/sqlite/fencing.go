@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,52 +18,96 @@ var errEnded = errors.New("transaction was ended by an operator")
 // endTimeout bounds the wait for the end of a job's transaction.
 const endTimeout = 5 * time.Second
 
-// fencing holds the job's open transaction, if there is one: that has the writer. It may be used
+// fencing knows the job's open transaction, if there is one: that has the writer. It may be used
 // concurrently.
 type fencing struct {
-	mu    sync.Mutex
+	mu   sync.Mutex
+	open *openTx // nil: none
+}
+
+// openTx is a job's open transaction.
+type openTx struct {
 	token jobs.Token
 	end   context.CancelCauseFunc
 	ended chan struct{}
+	next  []*func() // writes that come before all others after the transaction
 }
 
-// begin records the transaction of a token. The caller has the writer, and calls the returned
-// function when it releases the writer.
-func (f *fencing) begin(ctx context.Context, token jobs.Token) (context.Context, func()) {
+// begin records the transaction of a run. The caller has the writer. It calls the returned function
+// between the end of the transaction and the release of the writer.
+func (f *fencing) begin(ctx context.Context, run *jobs.Run) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	ended := make(chan struct{})
-	f.token, f.end, f.ended = token, cancel, ended
+	tx := &openTx{token: run.Token, end: cancel, ended: make(chan struct{})}
+	f.open = tx
 	return ctx, func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.token = 0
-		close(ended)
+		for write := f.close(tx); write != nil; write = f.close(tx) {
+			(*write)()
+		}
+		close(tx.ended)
 		cancel(nil)
 	}
 }
 
-// yield waits until the token has no open transaction. It returns how many it has ended for that.
-// It ends a transaction only if the request says so.
-func (f *fencing) yield(ctx context.Context, r storage.ReleaseRequest) (int, error) {
+// close takes the first of the next writes, or forgets the transaction if there is none.
+func (f *fencing) close(tx *openTx) (write *func()) {
 	f.mu.Lock()
-	token, end, ended := f.token, f.end, f.ended
-	f.mu.Unlock()
-	if token != r.Token {
-		return 0, nil
+	defer f.mu.Unlock()
+	if len(tx.next) == 0 {
+		f.open = nil
+		return nil
 	}
-	if !r.EndTransaction {
-		return 0, fmt.Errorf("token %d: %w", r.Token, storage.ErrInTransaction)
+	write, tx.next = tx.next[0], tx.next[1:]
+	return write
+}
+
+// yield waits until the token has no open transaction. It ends one only if the request says so. It
+// then makes the write, before any other caller gets the writer, and returns 1.
+func (f *fencing) yield(ctx context.Context, r storage.ReleaseRequest, write func()) (int, error) {
+	tx, err := f.endFor(r, &write)
+	if tx == nil {
+		return 0, err
 	}
-	end(errEnded)
 	select {
-	case <-ended:
+	case <-tx.ended:
 		return 1, nil
 	case <-ctx.Done():
-		return 0, context.Cause(ctx)
+		err = context.Cause(ctx)
 	case <-time.After(endTimeout):
-		return 0, fmt.Errorf("token %d, whose transaction does not end: %w", r.Token,
+		err = fmt.Errorf("token %d, whose transaction does not end: %w", r.Token,
 			storage.ErrInTransaction)
 	}
+	if f.withdraw(tx, &write) {
+		return 0, err
+	}
+	<-tx.ended
+	return 1, nil
+}
+
+// endFor ends the token's open transaction, which the write follows. It returns nil if there is no
+// transaction, or if the request does not allow to end it.
+func (f *fencing) endFor(r storage.ReleaseRequest, write *func()) (*openTx, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.open == nil || f.open.token != r.Token:
+		return nil, nil
+	case !r.EndTransaction:
+		return nil, fmt.Errorf("token %d: %w", r.Token, storage.ErrInTransaction)
+	}
+	f.open.next = append(f.open.next, write)
+	f.open.end(errEnded)
+	return f.open, nil
+}
+
+// withdraw removes one of the next writes. It returns false if the write has begun.
+func (f *fencing) withdraw(tx *openTx, write *func()) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i := slices.Index(tx.next, write)
+	if i >= 0 {
+		tx.next = slices.Delete(tx.next, i, i+1)
+	}
+	return i >= 0
 }

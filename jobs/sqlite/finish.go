@@ -86,7 +86,7 @@ func (s *Store) Finish(ctx context.Context, requests []storage.FinishRequest) ([
 		}
 		// The abandoned handler may have the only writer, in a transaction with its own context.
 		if _, err := s.fencing.yield(ctx, storage.ReleaseRequest{Token: r.Token,
-			EndTransaction: true}); err != nil {
+			EndTransaction: true}, func() {}); err != nil {
 			return nil, wrap("finish", err)
 		}
 	}

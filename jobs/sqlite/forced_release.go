@@ -46,7 +46,8 @@ func (r storedRelease) released() (locking.Released, error) {
 }
 
 // Release implements storage.Actions. While a transaction of the job is open, Release returns an
-// error, unless the request asks to end the transaction.
+// error, unless the request asks to end the transaction. The release then comes before the end of
+// the run, which would otherwise be recorded with the error of the transaction.
 func (s *Store) Release(ctx context.Context, a storage.Action,
 	r storage.ReleaseRequest) (locking.Released, error) {
 	if err := r.Check(); err != nil {
@@ -54,30 +55,36 @@ func (s *Store) Release(ctx context.Context, a storage.Action,
 	}
 	a = a.Asking(fmt.Sprint(r.Token))
 	target := string(r.Resource.Kind()) + " " + r.Resource.Path()
-	ended, err := s.yieldHeld(ctx, a, target, r)
+	var outcome storedRelease
+	var refused error
+	release := func(write writeFunc, ended int) {
+		refused = s.actionBy(ctx, write, a, "release", target, &outcome,
+			func(d *actionTx) error {
+				run, held, err := holding(ctx, d, r)
+				if err != nil {
+					return err
+				}
+				if !held {
+					return heldByOthers(ctx, d, r)
+				}
+				if outcome, err = takeClaim(ctx, d, a, run, r.Token); err != nil {
+					return err
+				}
+				d.controlState = true
+				d.detail = map[string]any{"token": r.Token, "holder": outcome.Owner,
+					"ended_transactions": ended}
+				return nil
+			})
+	}
+	ended, err := s.yieldHeld(ctx, a, target, r, func() { release(s.writeNow, 1) })
 	if err != nil {
 		return locking.Released{}, wrap("release", err)
 	}
-	var outcome storedRelease
-	err = s.action(ctx, a, "release", target, &outcome,
-		func(d *actionTx) error {
-			run, held, err := holding(ctx, d, r)
-			if err != nil {
-				return err
-			}
-			if !held {
-				return heldByOthers(ctx, d, r)
-			}
-			if outcome, err = takeClaim(ctx, d, a, run, r.Token); err != nil {
-				return err
-			}
-			d.controlState = true
-			d.detail = map[string]any{"token": r.Token, "holder": outcome.Owner,
-				"ended_transactions": ended}
-			return nil
-		})
-	if err != nil {
-		return locking.Released{}, err
+	if ended == 0 {
+		release(s.write, 0)
+	}
+	if refused != nil {
+		return locking.Released{}, refused
 	}
 	return outcome.released()
 }
@@ -85,7 +92,7 @@ func (s *Store) Release(ctx context.Context, a storage.Action,
 // yieldHeld is fencing.yield for a release that the action will not refuse. It reads with the
 // readers, because the job's transaction has the writer.
 func (s *Store) yieldHeld(ctx context.Context, a storage.Action, target string,
-	r storage.ReleaseRequest) (ended int, err error) {
+	r storage.ReleaseRequest, release func()) (ended int, err error) {
 	if err := a.Check(); err != nil {
 		return 0, err
 	}
@@ -97,7 +104,7 @@ func (s *Store) yieldHeld(ctx context.Context, a storage.Action, target string,
 	if err != nil || !held {
 		return 0, err
 	}
-	return s.fencing.yield(ctx, r)
+	return s.fencing.yield(ctx, r, release)
 }
 
 // holding returns the run of the token, and whether it holds the resource.

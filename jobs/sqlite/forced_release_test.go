@@ -68,6 +68,44 @@ func TestReleaseOfARunInsideATransaction(t *testing.T) {
 	}
 }
 
+// The handler returns as soon as its transaction was ended. Its end must not be recorded before the
+// release: a run that waits for its next attempt would continue.
+func TestReleaseComesBeforeTheEndOfTheRun(t *testing.T) {
+	r := startRun(t)
+	locks, err := r.Locks(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside, ended := make(chan bool), make(chan error, 1)
+	var done []bool
+	go func() {
+		err := sqlite.InTx(context.Background(), r.run, func(tx *sql.Tx) (err error) {
+			for close(inside); err == nil; { // until the transaction has been ended
+				_, err = tx.Exec("SELECT 1")
+			}
+			return err
+		})
+		if err == nil {
+			t.Error("commit after the release: got success, want an error")
+		}
+		retry := storage.FinishRequest{Run: r.run.ID, Token: r.run.Token, State: jobs.Waiting,
+			Reason: reasons.Retry}
+		done, err = r.Finish(context.Background(), []storage.FinishRequest{retry})
+		ended <- err
+	}()
+	<-inside
+	if _, err := r.Release(t.Context(), byHand, storage.ReleaseRequest{Resource: locks[0].Resource,
+		Token: r.run.Token, EndTransaction: true}); err != nil {
+		t.Errorf("release that ends the transaction: %v", err)
+	}
+	if err := <-ended; err != nil || done[0] {
+		t.Errorf("finish after the release: %v (%v), want false", done, err)
+	}
+	if record := r.expect(t, jobs.Lost, 0); record.Reason != reasons.Released {
+		t.Errorf("released run %+v", record)
+	}
+}
+
 // The permission of an operator is for the resource of the request, so a token that does not hold
 // that resource must not end a transaction.
 func TestRefusedReleaseDoesNotEndATransaction(t *testing.T) {

@@ -15,12 +15,20 @@ type queryer interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
+// writeFunc is Store.write or Store.writeNow.
+type writeFunc func(ctx context.Context, what string, fn func(tx *sql.Tx) error) error
+
 // write runs fn in a transaction of the only writer, after earlier ones.
 func (s *Store) write(ctx context.Context, what string, fn func(tx *sql.Tx) error) error {
 	if err := s.enter(ctx); err != nil {
 		return wrap(what, err)
 	}
 	defer s.leave()
+	return s.writeNow(ctx, what, fn)
+}
+
+// writeNow is write for a caller that has the writer.
+func (s *Store) writeNow(ctx context.Context, what string, fn func(tx *sql.Tx) error) error {
 	return wrap(what, s.transact(ctx, fn))
 }
 
@@ -33,7 +41,7 @@ func (s *Store) tryWrite(ctx context.Context, what string,
 		return false, nil
 	}
 	defer s.leave()
-	return true, wrap(what, s.transact(ctx, fn))
+	return true, s.writeNow(ctx, what, fn)
 }
 
 // enter waits for the writer. The caller must call leave.
