@@ -472,6 +472,29 @@ func TestRefusedStartReadsTheControlStateAtOnce(t *testing.T) {
 	})
 }
 
+// In SQLite, a run inside a transaction has the only writer, so a cancel cannot be written before
+// the handler ends.
+func TestCancelReachesARunInsideATransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newFileCluster(t)
+		work := jobs.Handle("work", func(ctx context.Context, run *jobs.Run, _ struct{}) error {
+			return run.InTx(ctx, func(jobs.Tx) error { return sleep.For(ctx, time.Hour) })
+		})
+		stop := c.start(c.options("a", []jobs.Registration{work}, once(t, "job", 10*time.Second)))
+		time.Sleep(15 * time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if _, err := c.store.Cancel(ctx, byHand, c.runs("job")[0].ID); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Second)
+		if got := c.outcomes("job"); !slices.Equal(got, []string{"cancelled cancelled"}) {
+			t.Errorf("got %v", got)
+		}
+		stop()
+	})
+}
+
 // A cancel that arrives between two attempts ends the next attempt.
 func TestCancelReachesTheNextAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

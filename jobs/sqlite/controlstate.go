@@ -14,16 +14,20 @@ import (
 const (
 	generation = `SELECT control_version FROM holdfast_meta`
 
-	// Cancels of ended runs are left out.
+	// Cancels of ended runs are left out. The cancel of a run inside a transaction is not written
+	// yet.
 	cancelsOf = `
 SELECT c.run, c.requested_by FROM holdfast_cancels c CROSS
-    JOIN holdfast_claims k ON k.run = c.run WHERE k.session = ?1`
+    JOIN holdfast_claims k ON k.run = c.run WHERE k.session = ?1
+UNION ALL SELECT k.run, ?3 FROM holdfast_claims k WHERE k.run = ?2 AND k.session = ?1`
 )
 
 // ControlState implements storage.Control.
 func (s *Store) ControlState(ctx context.Context, session uuid.UUID,
 	since int64) (storage.ControlState, error) {
 	var o storage.ControlState
+	// This is read before the file, because afterwards a cancel may be in the file only.
+	cancelled, by := s.fencing.cancelled()
 	tx, err := s.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return o, wrap("read control state", err)
@@ -31,6 +35,9 @@ func (s *Store) ControlState(ctx context.Context, session uuid.UUID,
 	defer tx.Rollback() //nolint:errcheck // nothing was written
 	if err = tx.QueryRowContext(ctx, generation).Scan(&o.Generation); err == nil {
 		err = sessionState(ctx, tx, session, &o)
+	}
+	if err == nil {
+		o.Cancels, err = cancelsBy(ctx, tx, session, cancelled, by)
 	}
 	if err == nil && o.Generation != since {
 		if o.Pauses, err = pausesBy(ctx, tx, activePauses); err == nil {
@@ -47,23 +54,27 @@ func sessionState(ctx context.Context, tx *sql.Tx, session uuid.UUID,
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
-	err = each(ctx, tx, watchesOf, []any{session, micros(time.Now())}, func(rows *sql.Rows) error {
+	return each(ctx, tx, watchesOf, []any{session, micros(time.Now())}, func(rows *sql.Rows) error {
 		var run uuid.UUID
 		err := rows.Scan(&run)
 		o.Watched = append(o.Watched, run)
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return each(ctx, tx, cancelsOf, []any{session}, func(rows *sql.Rows) error {
+}
+
+// cancelsBy returns the session's runs to cancel, with the actors. Somebody may have asked to
+// cancel one more run, which is inside a transaction.
+func cancelsBy(ctx context.Context, tx *sql.Tx, session, inside uuid.UUID,
+	actor string) (cancels map[uuid.UUID]string, err error) {
+	err = each(ctx, tx, cancelsOf, []any{session, inside, actor}, func(rows *sql.Rows) error {
 		var run uuid.UUID
 		var by string
 		err := rows.Scan(&run, &by)
-		if o.Cancels == nil {
-			o.Cancels = map[uuid.UUID]string{}
+		if cancels == nil {
+			cancels = map[uuid.UUID]string{}
 		}
-		o.Cancels[run] = by
+		cancels[run] = by
 		return err
 	})
+	return cancels, err
 }

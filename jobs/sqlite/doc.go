@@ -17,8 +17,13 @@
 // one after the other, and a job with a long transaction delays every start and finish. If the
 // context of a call ends before the call gets the writer, the call returns storage.ErrUnavailable.
 //
-// An operator can end the transaction of a job with a forced release. The goroutine of the job then
-// writes the release before it gives the writer to the next call, which may be the end of the run.
+// Actions of operators wait for the transaction of a job too. There are two exceptions:
+//
+//   - A cancel of its run reaches the replica from memory.
+//   - A forced release can end the transaction.
+//
+// The goroutine of the job then writes the action before it gives the writer to the next call,
+// which may be the end of the run.
 //
 // # Sessions
 //

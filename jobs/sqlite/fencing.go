@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -27,10 +29,12 @@ type fencing struct {
 
 // openTx is a job's open transaction.
 type openTx struct {
-	token jobs.Token
-	end   context.CancelCauseFunc
-	ended chan struct{}
-	next  []*func() // writes that come before all others after the transaction
+	run         uuid.UUID
+	token       jobs.Token
+	end         context.CancelCauseFunc
+	ended       chan struct{}
+	cancelledBy string    // who has asked to cancel the run; "": nobody
+	next        []*func() // writes that come before all others after the transaction
 }
 
 // begin records the transaction of a run. The caller has the writer. It calls the returned function
@@ -39,7 +43,7 @@ func (f *fencing) begin(ctx context.Context, run *jobs.Run) (context.Context, fu
 	ctx, cancel := context.WithCancelCause(ctx)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	tx := &openTx{token: run.Token, end: cancel, ended: make(chan struct{})}
+	tx := &openTx{run: run.ID, token: run.Token, end: cancel, ended: make(chan struct{})}
 	f.open = tx
 	return ctx, func() {
 		for write := f.close(tx); write != nil; write = f.close(tx) {
@@ -60,6 +64,31 @@ func (f *fencing) close(tx *openTx) (write *func()) {
 	}
 	write, tx.next = tx.next[0], tx.next[1:]
 	return write
+}
+
+// cancel notes who cancels the run, and the write that follows its transaction. It returns false if
+// the run has no open transaction.
+func (f *fencing) cancel(run uuid.UUID, actor string, write func()) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.open == nil || f.open.run != run {
+		return false
+	}
+	if f.open.cancelledBy == "" {
+		f.open.cancelledBy = actor
+	}
+	f.open.next = append(f.open.next, &write)
+	return true
+}
+
+// cancelled returns the run with an open transaction that somebody has asked to cancel.
+func (f *fencing) cancelled() (run uuid.UUID, by string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.open == nil || f.open.cancelledBy == "" {
+		return uuid.Nil, ""
+	}
+	return f.open.run, f.open.cancelledBy
 }
 
 // yield waits until the token has no open transaction. It ends one only if the request says so. It
