@@ -36,17 +36,36 @@ func TestOnlyOneExclusiveOpener(t *testing.T) {
 
 func TestLinkToAnOpenFileIsRefused(t *testing.T) {
 	dir := t.TempDir()
-	path, link := filepath.Join(dir, "holdfast.db"), filepath.Join(dir, "link.db")
-	if err := os.Symlink(path, link); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "data", "deep"), 0o700),
+		os.Symlink(filepath.Join(dir, "data", "deep"), filepath.Join(dir, "folder"))); err != nil {
 		t.Fatal(err)
 	}
-	openAt(t, path)
-	if s, err := sqlite.Open(t.Context(), link,
-		sqlite.Options{Exclusive: true}); !errors.Is(err, sqlite.ErrLocked) {
-		t.Errorf("opener of a link: %v, want ErrLocked", err)
-		if err == nil {
-			s.Close()
-		}
+	for name, target := range map[string]string{
+		"absolute":      filepath.Join(dir, "absolute.db"),
+		"relative":      "relative.db",
+		"across a link": "folder/../across.db", // in the folder data
+	} {
+		t.Run(name, func(t *testing.T) {
+			link := filepath.Join(dir, name)
+			chain := filepath.Join(dir, name+" by two links")
+			if err := errors.Join(os.Symlink(target, link), os.Symlink(link, chain)); err != nil {
+				t.Fatal(err)
+			}
+			openAt(t, chain) // there is no file yet
+			path, err := filepath.EvalSymlinks(link)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, other := range []string{path, link, chain} {
+				s, err := sqlite.Open(t.Context(), other, sqlite.Options{Exclusive: true})
+				if !errors.Is(err, sqlite.ErrLocked) {
+					t.Errorf("second opener of %s: %v, want ErrLocked", other, err)
+				}
+				if err == nil {
+					s.Close()
+				}
+			}
+		})
 	}
 }
 

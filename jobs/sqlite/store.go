@@ -99,9 +99,9 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// usablePath returns the absolute path, for an existing file without symbolic links, so that each
-// path of a file has the same lock. It returns an error with its cause, because SQLite's own error
-// is only "unable to open database file".
+// usablePath returns the absolute path without symbolic links, so that each path of a file has the
+// same lock. It returns an error with its cause, because SQLite's own error is only "unable to open
+// database file".
 func usablePath(path string, create bool) (string, error) {
 	if path == "" || path == ":memory:" {
 		return "", fmt.Errorf("database file %q: expected the path of a file", path)
@@ -115,10 +115,11 @@ func usablePath(path string, create bool) (string, error) {
 	case err == nil && info.IsDir():
 		return "", fmt.Errorf("database file %s: is a folder", path)
 	case errors.Is(err, os.ErrNotExist) && create:
-		if _, err := os.Stat(filepath.Dir(path)); err != nil {
-			return "", fmt.Errorf("database file %s: its folder: %w", path, err)
+		target, err := missingTarget(path)
+		if err != nil {
+			return "", fmt.Errorf("database file %s: %w", path, err)
 		}
-		return path, nil
+		return target, nil
 	case err != nil:
 		return "", fmt.Errorf("database file: %w", err)
 	}
@@ -126,6 +127,26 @@ func usablePath(path string, create bool) (string, error) {
 		return "", fmt.Errorf("database file: %w", err)
 	}
 	return path, nil
+}
+
+// missingTarget returns the path without symbolic links of a file that does not exist. The path may
+// be a link to it.
+func missingTarget(path string) (string, error) {
+	folder, file := filepath.Split(path)
+	folder, err := filepath.EvalSymlinks(folder)
+	if err != nil {
+		return "", fmt.Errorf("its folder: %w", err)
+	}
+	path = filepath.Join(folder, file)
+	target, err := os.Readlink(path)
+	switch {
+	case err != nil: // it is not a link
+		return path, nil
+	case filepath.IsAbs(target):
+		return missingTarget(target)
+	}
+	// filepath.Join would take "link/.." for the folder of the link
+	return missingTarget(folder + string(filepath.Separator) + target)
 }
 
 func lockFile(path string) (*flock.Flock, error) {
