@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -34,12 +35,22 @@ later, the replica abandons it. The run makes no further attempts.`,
 			case errors.Is(err, storage.ErrConflict):
 				return endedError(ctx, in, id, err)
 			case err != nil:
-				return err
+				return askReplica(err)
 			}
 			return a.print(run, "RUN\tJOB\tSTATE\tREPLICA",
 				[][]string{{run.ID.String(), run.Job, string(run.State), run.Replica}})
 		})
 	}), runsIn(jobs.Waiting, jobs.Running))
+}
+
+// askReplica adds to an error what to do if the run is inside a transaction. In SQLite, only the
+// process of the run can act then.
+func askReplica(err error) error {
+	if errors.Is(err, sqlite.ErrOtherWriter) {
+		return fmt.Errorf("%w; if the run is inside this transaction, ask its replica: give its "+
+			"address in --server", err)
+	}
+	return err
 }
 
 // endedError returns the error for a run that has ended before it could be cancelled.

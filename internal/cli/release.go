@@ -64,7 +64,7 @@ func (a *actionLine) release(ctx context.Context, in cluster,
 		return fmt.Errorf("release %s: %s no longer holds it; list locks with \"scheduler locks\"",
 			request.Resource, holderText(holder.Holder, holder.Token))
 	case err != nil:
-		return err
+		return askReplica(err)
 	}
 	return a.print(released, "JOB\tREPLICA\tRUN\tTOKEN\tRESOURCES",
 		[][]string{{released.Holder.Job, released.Holder.Replica, released.Holder.Run,

@@ -19,6 +19,9 @@ var (
 	// ErrNotExclusive refuses calls that need the file lock.
 	ErrNotExclusive = errors.New("store was opened beside a scheduler: it reads, and does what " +
 		"operators do")
+	// ErrOtherWriter says that a transaction of another process did not end in time. Calls of a
+	// store without the file lock return it, with storage.ErrUnavailable.
+	ErrOtherWriter = errors.New("another process is inside a transaction on the file")
 	// ErrTransactionControl refuses a statement that would end the fenced transaction or access
 	// other files.
 	ErrTransactionControl = errors.New("transaction control is not allowed in a fenced transaction")
@@ -44,6 +47,12 @@ func wrap(what string, err error) error {
 		return fmt.Errorf("%s: %w: %w", what, storage.ErrUnavailable, err)
 	}
 	return fmt.Errorf("%s: %w", what, err)
+}
+
+// isBusy reports whether a transaction of another process was in the way.
+func isBusy(err error) bool {
+	var answer *driver.Error
+	return errors.As(err, &answer) && answer.Code()&0xff == codes.SQLITE_BUSY
 }
 
 func isTransient(err error) bool {

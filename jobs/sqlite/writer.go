@@ -66,6 +66,9 @@ func (s *Store) leave() { <-s.gate }
 func (s *Store) transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	tx, err := s.writer.BeginTx(ctx, nil)
 	if err != nil {
+		if s.lock == nil && isBusy(err) {
+			return fmt.Errorf("%w: %w", ErrOtherWriter, err)
+		}
 		return err
 	}
 	defer tx.Rollback() //nolint:errcheck // after a commit it does nothing
