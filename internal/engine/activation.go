@@ -65,8 +65,13 @@ func definitionsOf(entries []*entry) ([]storage.Definition, error) {
 	return definitions, nil
 }
 
+// maxEnrolled is the most definitions that one call of enroll registers. A heartbeat may be due
+// before the next call.
+const maxEnrolled = 5 * storage.MaxBatch
+
 // enroll registers definitions that were added to the table, and withdraws removed ones. It
-// withdraws first: a restored definition has a lower version than the one that it replaces.
+// withdraws first: a restored definition has a lower version than the one that it replaces. If
+// there are more than maxEnrolled definitions, it requests another call for the rest.
 func (f *activation) enroll(ctx context.Context, session uuid.UUID) error {
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
@@ -83,7 +88,8 @@ func (f *activation) enroll(ctx context.Context, session uuid.UUID) error {
 	if len(fresh) == 0 {
 		return nil
 	}
-	definitions, err := definitionsOf(fresh)
+	part := fresh[:min(len(fresh), maxEnrolled)]
+	definitions, err := definitionsOf(part)
 	if err != nil {
 		return err
 	}
@@ -95,10 +101,13 @@ func (f *activation) enroll(ctx context.Context, session uuid.UUID) error {
 	if err != nil {
 		return err
 	}
-	for _, e := range fresh {
+	for _, e := range part {
 		e.activeVersion.register(own[e.Name])
 		e.activeVersion.update(versions[e.Name])
 		f.log.Info().Str("job", e.Name).Int64("version", own[e.Name]).Msg("job registered")
+	}
+	if len(part) < len(fresh) {
+		f.enrollLater()
 	}
 	signal(f.revised)
 	return nil

@@ -373,3 +373,53 @@ func TestFirstSessionIsRetriedUnlessTheErrorIsPermanent(t *testing.T) {
 		})
 	}
 }
+
+// slowRegistry is a store that takes some time for each definition that it registers.
+type slowRegistry struct {
+	*scripted
+	each time.Duration
+}
+
+func (s slowRegistry) Register(ctx context.Context, session uuid.UUID,
+	definitions []storage.Definition) (map[string]int64, error) {
+	if err := sleep.For(ctx, time.Duration(len(definitions))*s.each); err != nil {
+		return nil, err
+	}
+	return s.scripted.Register(ctx, session, definitions)
+}
+
+// A reload adds so many jobs that their registration takes longer than the time between two
+// heartbeats. The session must be confirmed meanwhile, because starts pause otherwise.
+func TestHeartbeatsContinueWhileManyJobsAreRegistered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scripted{}
+		k := newTestKeeper(s)
+		k.activation.store = slowRegistry{s, 300 * time.Microsecond}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- runKeeper(ctx, k) }()
+		if _, err := k.Wait(ctx); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(4 * time.Second) // shortly before a heartbeat
+		for i := range 20_000 {
+			k.activation.table.put(&entry{Job: jobs.Job{Name: fmt.Sprint("added-", i)}})
+		}
+		k.activation.enrollLater()
+		now, cancel := context.WithCancel(ctx)
+		cancel() // AwaitConfirmed returns at once
+		for range 100 {
+			time.Sleep(100 * time.Millisecond)
+			if !k.AwaitConfirmed(now) {
+				t.Fatal("starts pause, because the session is not confirmed")
+			}
+		}
+		if left := len(k.activation.table.unregistered()); left != 0 {
+			t.Errorf("%d jobs are not registered", left)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
