@@ -7,19 +7,15 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// The generation of a user is the time of the last sign-out in microseconds. So it grows also after
-// the row of an earlier sign-out was deleted.
 const (
 	generations = `
 SELECT name, generation FROM holdfast.sign_outs WHERE until > clock_timestamp()`
 
 	endSignIns = `
 INSERT INTO holdfast.sign_outs AS s (name, generation, until)
-SELECT $1, (extract(epoch FROM t) * 1000000)::bigint, t + $2::interval FROM clock_timestamp() t
-ON CONFLICT (name) DO UPDATE SET
-    generation = greatest(s.generation + 1, excluded.generation),
-    until = greatest(s.until, excluded.until)
-RETURNING generation`
+VALUES ($1, $2, clock_timestamp() + $3::interval)
+ON CONFLICT (name) DO UPDATE SET generation = greatest(s.generation, excluded.generation),
+    until = greatest(s.until, excluded.until)`
 
 	forgetSignOuts = `DELETE FROM holdfast.sign_outs WHERE until <= clock_timestamp()`
 )
@@ -42,7 +38,7 @@ func (s *Store) Generations(ctx context.Context) (map[string]int64, error) {
 
 // EndSignIns implements storage.SignOuts.
 func (s *Store) EndSignIns(ctx context.Context, user string,
-	keep time.Duration) (generation int64, err error) {
-	err = s.views.QueryRow(ctx, endSignIns, user, keep).Scan(&generation)
-	return generation, wrap("end sign-ins", err)
+	generation int64, keep time.Duration) error {
+	_, err := s.views.Exec(ctx, endSignIns, user, generation, keep)
+	return wrap("end sign-ins", err)
 }

@@ -83,7 +83,7 @@ func TestAllQueriesOfPagesUseTheirConnections(t *testing.T) {
 		"drift":    func() error { _, err := s.a.Drift(ctx, 1); return err },
 		"count":    func() error { _, err := s.a.CountFailures(ctx, "x"); return err },
 		"failure":  func() error { return s.a.AddFailure(ctx, time.Minute, "x") },
-		"sign-out": func() error { _, err := s.a.EndSignIns(ctx, "x", time.Minute); return err },
+		"sign-out": func() error { return s.a.EndSignIns(ctx, "x", 1, time.Minute) },
 		"ended":    func() error { _, err := s.a.Generations(ctx); return err },
 	} {
 		if err := ask(); err != nil && !(name == "run" && errors.Is(err, storage.ErrNotFound)) {

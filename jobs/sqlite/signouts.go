@@ -6,16 +6,13 @@ import (
 	"time"
 )
 
-// The generation of a user is the time of the last sign-out in microseconds. So it grows also after
-// the row of an earlier sign-out was deleted.
 const (
 	generations = `SELECT name, generation FROM holdfast_sign_outs WHERE until > ?1`
 
 	endSignIns = `
 INSERT INTO holdfast_sign_outs AS s (name, generation, until) VALUES (?1, ?2, ?3)
-ON CONFLICT (name) DO UPDATE SET generation = max(s.generation + 1, excluded.generation),
-    until = max(s.until, excluded.until)
-RETURNING generation`
+ON CONFLICT (name) DO UPDATE SET generation = max(s.generation, excluded.generation),
+    until = max(s.until, excluded.until)`
 
 	forgetSignOuts = `DELETE FROM holdfast_sign_outs WHERE until <= ?1`
 )
@@ -35,11 +32,9 @@ func (s *Store) Generations(ctx context.Context) (map[string]int64, error) {
 
 // EndSignIns implements storage.SignOuts. It waits for the writer until ctx ends.
 func (s *Store) EndSignIns(ctx context.Context, user string,
-	keep time.Duration) (generation int64, err error) {
-	err = s.write(ctx, "end sign-ins", func(tx *sql.Tx) error {
-		now := time.Now()
-		return tx.QueryRowContext(ctx, endSignIns, user, micros(now),
-			micros(now.Add(keep))).Scan(&generation)
+	generation int64, keep time.Duration) error {
+	return s.write(ctx, "end sign-ins", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, endSignIns, user, generation, micros(time.Now().Add(keep)))
+		return err
 	})
-	return generation, err
 }

@@ -12,7 +12,7 @@ type SignOuts interface {
 	// Generations returns the generations of users who have signed out. It may leave out a user if
 	// the time keep of the last EndSignIns has passed.
 	Generations(ctx context.Context) (map[string]int64, error)
-	// EndSignIns ends the sign-ins of a user, and returns the new generation. It is larger than all
-	// earlier generations of the user.
-	EndSignIns(ctx context.Context, user string, keep time.Duration) (int64, error)
+	// EndSignIns ends the sign-ins of a user that have an earlier generation, which is positive. It
+	// changes nothing if the user has a later one, so it may be repeated.
+	EndSignIns(ctx context.Context, user string, generation int64, keep time.Duration) error
 }

@@ -222,7 +222,8 @@ func (a *accounts) signedIn(r *http.Request) (users []Identity) {
 	for _, cookie := range r.CookiesNamed(a.cookies.of(r)) {
 		name, generation, ok := a.verifySignIn(cookie.Value)
 		if ok && generation >= a.generations.of(r.Context(), name, generationsInterval) {
-			users = append(users, Identity{Name: name, Role: a.users[name].role, By: ByPassword})
+			users = append(users, Identity{Name: name, Role: a.users[name].role, By: ByPassword,
+				generation: generation})
 		}
 	}
 	return users

@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -22,36 +23,72 @@ type generations struct {
 	shared storage.SignOuts // nil: sign-outs are valid for this replica
 	log    zerolog.Logger
 
-	mu      sync.Mutex // held during queries
+	reading chan struct{} // has an element while the store is asked for the generations
+
+	mu      sync.Mutex // not held during calls of the store
 	known   map[string]int64
-	pending map[string]bool // users whose sign-out is not in the store yet
-	read    time.Time
-	failing bool // an error was logged
+	pending map[string]int64 // sign-outs that are not in the store yet
+	read    time.Time        // when the last reading began
+	failing bool             // an error was logged
 }
 
 func newGenerations(shared storage.SignOuts, log zerolog.Logger) *generations {
 	return &generations{shared: shared, log: log, known: make(map[string]int64),
-		pending: make(map[string]bool)}
+		pending: make(map[string]int64), reading: make(chan struct{}, 1)}
 }
 
 // of returns the generation of a user, by an answer of the store that is at most maxAge old. While
 // the store does not answer, it returns the last known generation.
 func (g *generations) of(ctx context.Context, user string, maxAge time.Duration) int64 {
+	if g.shared != nil {
+		g.refresh(ctx, maxAge)
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if now := time.Now(); g.shared != nil && now.Sub(g.read) >= maxAge {
-		g.read = now
-		g.heard(g.refresh(ctx))
-	}
 	return g.known[user]
 }
 
-// refresh records pending sign-outs and reads the generations of all users.
-func (g *generations) refresh(ctx context.Context) error {
+// refresh exchanges generations with the store if those in memory are about maxAge old. One request
+// does so before they reach that age, so that the others wait neither for a slow store nor for one
+// that does not answer. If they are older, all requests wait for that one.
+func (g *generations) refresh(ctx context.Context, maxAge time.Duration) {
+	oldest := time.Now().Add(-maxAge)
+	if !g.readAfter(oldest) {
+		g.reading <- struct{}{}
+	} else {
+		oldest = oldest.Add(generationsTimeout)
+		if g.readAfter(oldest) {
+			return
+		}
+		select {
+		case g.reading <- struct{}{}:
+		default:
+			return
+		}
+	}
+	defer func() { <-g.reading }()
+	if !g.readAfter(oldest) {
+		g.heard(g.exchange(ctx))
+	}
+}
+
+// readAfter reports whether the last reading began after a time.
+func (g *generations) readAfter(oldest time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.read.After(oldest)
+}
+
+// exchange records pending sign-outs and reads the generations of all users.
+func (g *generations) exchange(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), generationsTimeout)
 	defer cancel()
-	for user := range g.pending {
-		if err := g.record(ctx, user); err != nil {
+	g.mu.Lock()
+	g.read = time.Now()
+	pending := maps.Clone(g.pending)
+	g.mu.Unlock()
+	for user, generation := range pending {
+		if err := g.record(ctx, user, generation); err != nil {
 			return err
 		}
 	}
@@ -59,40 +96,57 @@ func (g *generations) refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	for user, generation := range shared {
 		g.known[user] = max(g.known[user], generation)
 	}
 	return nil
 }
 
-func (g *generations) record(ctx context.Context, user string) error {
-	generation, err := g.shared.EndSignIns(ctx, user, signInLifetime+clockMargin)
-	if err != nil {
+func (g *generations) record(ctx context.Context, user string, generation int64) error {
+	if err := g.shared.EndSignIns(ctx, user, generation, signInLifetime+clockMargin); err != nil {
 		return err
 	}
-	delete(g.pending, user)
-	g.known[user] = max(g.known[user], generation)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.pending[user] == generation { // no later sign-out
+		delete(g.pending, user)
+	}
 	return nil
 }
 
-// end ends all sign-ins of a user. It reports whether the store has recorded that. If not, the
-// sign-ins end at this replica, and it tries again with the next refresh.
-func (g *generations) end(ctx context.Context, user string) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.known[user]++
+// end ends all sign-ins of a user, of which one has the given generation. It reports whether the
+// store has recorded that. If not, the sign-ins end at this replica, and it tries again with the
+// next refresh.
+func (g *generations) end(ctx context.Context, user string, generation int64) bool {
+	generation = g.next(user, generation)
 	if g.shared == nil {
 		return true
 	}
-	g.pending[user] = true
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), generationsTimeout)
 	defer cancel()
-	err := g.record(ctx, user)
+	err := g.record(ctx, user, generation)
 	g.heard(err)
 	return err == nil
 }
 
+// next begins the next generation of a user: the time of the sign-out in microseconds. So it is
+// also larger than a generation that the store has deleted.
+func (g *generations) next(user string, generation int64) int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	generation = max(generation+1, g.known[user]+1, time.Now().UnixMicro())
+	g.known[user] = generation
+	if g.shared != nil {
+		g.pending[user] = generation
+	}
+	return generation
+}
+
 func (g *generations) heard(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if err != nil && !g.failing {
 		g.log.Warn().Err(err).Msg("sign-outs can't be exchanged with the store: sign-ins that " +
 			"ended at other replicas stay valid here until it answers")

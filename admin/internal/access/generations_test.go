@@ -2,8 +2,11 @@ package access
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,6 +104,104 @@ func TestSignOutWhileTheStoreIsDown(t *testing.T) {
 		time.Sleep(generationsInterval)
 		expect(t, "another user", s.here, s.vera, true) // this replica reads the sign-out
 		expect(t, "there, when the store answers", s.there, s.anna, false)
+	})
+}
+
+// TestSignInAfterASignOutThatTheStoreMissed signs out and in again while the store is down. When it
+// answers, the replica records the sign-out, which must not end the later sign-in.
+func TestSignInAfterASignOutThatTheStoreMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSignedOut(t)
+		s.shared.SetDown(true)
+		s.signOut(t, s.anna)
+		time.Sleep(time.Second)
+		fresh := accesstest.CookieOf(t, s.here, "anna", "correct horse")
+		s.shared.SetDown(false)
+		for _, when := range []string{"when the store answers", "later"} {
+			time.Sleep(generationsInterval)
+			expect(t, when, s.here, fresh, true)
+			expect(t, when+", there", s.there, fresh, true)
+			expect(t, when+", the old sign-in there", s.there, s.anna, false)
+		}
+	})
+}
+
+// TestSignOutByASlowClock signs out at a replica whose clock is behind that of the last sign-out.
+func TestSignOutByASlowClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSignedOut(t)
+		ahead := time.Now().Add(time.Minute).UnixMicro()
+		if err := s.shared.EndSignIns(t.Context(), "anna", ahead, signInLifetime); err != nil {
+			t.Fatal(err)
+		}
+		fresh := accesstest.CookieOf(t, s.there, "anna", "correct horse")
+		s.signOut(t, fresh) // here, which has not read the last sign-out
+		expect(t, "here", s.here, fresh, false)
+		time.Sleep(generationsInterval)
+		expect(t, "there", s.there, fresh, false)
+	})
+}
+
+// silentSignOuts is a store that does not answer until the request gives up.
+type silentSignOuts struct {
+	*accesstest.SignOuts
+	silent atomic.Bool
+}
+
+func (s *silentSignOuts) Generations(ctx context.Context) (map[string]int64, error) {
+	if s.silent.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return s.SignOuts.Generations(ctx)
+}
+
+// TestRequestsDoNotWaitForASilentStore sends a request every 100 ms. Those that ask the store wait
+// for it, and the other ones go on.
+func TestRequestsDoNotWaitForASilentStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &silentSignOuts{SignOuts: new(accesstest.SignOuts)}
+		handler := handlerOf(newSharedGuard(t, testPolicy(t), Shared{SignOuts: store},
+			zerolog.Nop()))
+		anna := accesstest.CookieOf(t, handler, "anna", "correct horse")
+		store.silent.Store(true)
+		var requests sync.WaitGroup
+		var waited atomic.Int64
+		const many = 200 // 20 s, in which the store is asked 4 times
+		for range many {
+			requests.Go(func() {
+				began := time.Now()
+				expect(t, "while the store is silent", handler, anna, true)
+				if time.Since(began) > 0 {
+					waited.Add(1)
+				}
+			})
+			time.Sleep(100 * time.Millisecond)
+		}
+		requests.Wait()
+		if got := waited.Load(); got != 4 {
+			t.Errorf("%d of %d requests waited for the store, want 4", got, many)
+		}
+	})
+}
+
+// TestRequestsWaitForALateReading sends requests together after a time without requests. All of
+// them must know of a sign-out at another replica.
+func TestRequestsWaitForALateReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSignedOut(t)
+		expect(t, "before", s.there, s.anna, true)
+		s.signOut(t, s.anna)
+		time.Sleep(time.Hour)
+		var requests sync.WaitGroup
+		before := s.shared.Queries()
+		for range 10 {
+			requests.Go(func() { expect(t, "an hour later", s.there, s.anna, false) })
+		}
+		requests.Wait()
+		if got := s.shared.Queries() - before; got != 1 {
+			t.Errorf("10 requests cost %d queries, want 1", got)
+		}
 	})
 }
 

@@ -26,6 +26,8 @@ type Identity struct {
 	By   Proof
 	// Scope limits a token to a part of its role; nil: no limit.
 	Scope *permission.Grant
+
+	generation int64 // of a sign-in that a sign-out ends
 }
 
 // Proof is how the sender was identified.

@@ -209,7 +209,8 @@ func (a *accounts) signedInByOIDC(r *http.Request) (people []Identity) {
 		}
 		role, allowed := a.oidc.roleOf(s.Email, s.Groups)
 		if allowed && s.Generation >= a.generations.of(r.Context(), s.Email, generationsInterval) {
-			people = append(people, Identity{Name: s.Email, Role: role, By: ByOIDC})
+			people = append(people, Identity{Name: s.Email, Role: role, By: ByOIDC,
+				generation: s.Generation})
 		}
 	}
 	return people

@@ -178,7 +178,7 @@ func (s SignIn) SignOut(w http.ResponseWriter, r *http.Request) {
 		if signIn.By == ByOIDC {
 			leadTo = SignedOutPath
 		}
-		recorded := s.guard.generations.end(r.Context(), signIn.Name)
+		recorded := s.guard.generations.end(r.Context(), signIn.Name, signIn.generation)
 		s.guard.log.Info().Str("user", signIn.Name).Bool("recorded", recorded).
 			Str("request_id", SourceOf(r).RequestID).Msg("signed out of the admin page")
 		s.guard.events.success(r, signIn, storage.AuditSignOut)

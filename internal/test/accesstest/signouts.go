@@ -27,18 +27,19 @@ func (s *SignOuts) Generations(context.Context) (map[string]int64, error) {
 	return maps.Clone(s.byUser), nil
 }
 
-// EndSignIns counts a sign-out.
-func (s *SignOuts) EndSignIns(_ context.Context, user string, _ time.Duration) (int64, error) {
+// EndSignIns keeps the latest generation.
+func (s *SignOuts) EndSignIns(_ context.Context, user string, generation int64,
+	_ time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.down {
-		return 0, errors.New("store is down")
+		return errors.New("store is down")
 	}
 	if s.byUser == nil {
 		s.byUser = make(map[string]int64)
 	}
-	s.byUser[user]++
-	return s.byUser[user], nil
+	s.byUser[user] = max(s.byUser[user], generation)
+	return nil
 }
 
 // SetDown makes all calls fail from now on, or succeed again.

@@ -12,13 +12,12 @@ import (
 // RunSignOuts checks a store of sign-outs. first and second are two connections to the same empty
 // store, or one connection twice.
 func RunSignOuts(t *testing.T, open func(t *testing.T) (first, second storage.SignOuts)) {
-	end := func(t *testing.T, s storage.SignOuts, user string, keep time.Duration) int64 {
+	end := func(t *testing.T, s storage.SignOuts, user string, generation int64,
+		keep time.Duration) {
 		t.Helper()
-		generation, err := s.EndSignIns(t.Context(), user, keep)
-		if err != nil {
+		if err := s.EndSignIns(t.Context(), user, generation, keep); err != nil {
 			t.Fatal(err)
 		}
-		return generation
 	}
 	read := func(t *testing.T, s storage.SignOuts) map[string]int64 {
 		t.Helper()
@@ -36,53 +35,55 @@ func RunSignOuts(t *testing.T, open func(t *testing.T) (first, second storage.Si
 		},
 		"another replica sees the generation, which grows": func(t *testing.T,
 			first, second storage.SignOuts) {
-			vera, anna := end(t, first, "vera", time.Hour), end(t, first, "anna", time.Hour)
-			if want := map[string]int64{"vera": vera, "anna": anna}; vera <= 0 || anna <= 0 ||
-				!maps.Equal(read(t, second), want) {
-				t.Errorf("got %v, want %v", read(t, second), want)
-			}
-			for _, s := range []storage.SignOuts{second, first, second} {
-				next := end(t, s, "anna", time.Millisecond)
-				if found := read(t, first); next <= anna || found["anna"] != next ||
-					found["vera"] != vera {
-					t.Errorf("after %d: %d, and all are %v", anna, next, found)
+			end(t, first, "vera", 7, time.Hour)
+			want := map[string]int64{"vera": 7}
+			for i, s := range []storage.SignOuts{first, second, first, second} {
+				want["anna"] = int64(100 + i)
+				end(t, s, "anna", want["anna"], time.Millisecond)
+				if found := read(t, first); i > 0 && !maps.Equal(found, want) {
+					t.Errorf("got %v, want %v", found, want)
 				}
-				anna = next
+				end(t, s, "anna", want["anna"], time.Hour) // again, because the answer was lost
+				if found := read(t, second); !maps.Equal(found, want) {
+					t.Errorf("after a repetition: got %v, want %v", found, want)
+				}
 			}
 		},
-		"a generation that nobody needs is left out, and the next one is larger": func(t *testing.T,
-			first, _ storage.SignOuts) {
-			before := end(t, first, "anna", 50*time.Millisecond)
+		"an earlier sign-out that comes late changes nothing": func(t *testing.T,
+			first, second storage.SignOuts) {
+			end(t, first, "anna", 9, time.Hour)
+			end(t, second, "anna", 8, time.Hour)
+			if found := read(t, first); found["anna"] != 9 {
+				t.Errorf("got generation %d, want 9", found["anna"])
+			}
+		},
+		"a generation that nobody needs is left out": func(t *testing.T, first, _ storage.SignOuts) {
+			end(t, first, "anna", 5, 50*time.Millisecond)
 			for len(read(t, first)) > 0 {
 				if t.Context().Err() != nil {
 					t.Fatal("generation that no cookie needs: got it in the list, want it left out")
 				}
 			}
-			if next := end(t, first, "anna", time.Hour); next <= before {
-				t.Errorf("%d after %d", next, before)
+			end(t, first, "anna", 6, time.Hour)
+			if found := read(t, first); found["anna"] != 6 {
+				t.Errorf("got generation %d, want 6", found["anna"])
 			}
 		},
-		"sign-outs at the same time have generations of their own": func(t *testing.T,
+		"of sign-outs at the same time, the latest generation stays": func(t *testing.T,
 			first, second storage.SignOuts) {
-			generations := make([]int64, 20)
 			var ending sync.WaitGroup
-			for i := range generations {
+			for i := range 20 {
 				ending.Go(func() {
 					s := []storage.SignOuts{first, second}[i%2]
-					var err error
-					if generations[i], err = s.EndSignIns(t.Context(), "anna",
+					if err := s.EndSignIns(t.Context(), "anna", int64(i+1),
 						time.Hour); err != nil {
 						t.Error(err)
 					}
 				})
 			}
 			ending.Wait()
-			seen, largest := make(map[int64]bool), int64(0)
-			for _, generation := range generations {
-				seen[generation], largest = true, max(largest, generation)
-			}
-			if found := read(t, first); len(seen) != len(generations) || found["anna"] != largest {
-				t.Errorf("%v, and the store has %v", generations, found)
+			if found := read(t, first); found["anna"] != 20 {
+				t.Errorf("got generation %d, want 20", found["anna"])
 			}
 		},
 	} {
