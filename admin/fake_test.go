@@ -94,8 +94,8 @@ func (h *history) Firing(_ context.Context, job string,
 			continue
 		}
 		view := storage.FiringView{Now: h.now, Version: v.Version, Hash: v.Hash,
-			Schedule: v.Schedule, Zone: v.Zone, CheckedUntil: h.now.Add(-time.Minute),
-			UpdatedAt: v.UpdatedAt}
+			Schedule: v.Schedule, Zone: v.Zone, Group: v.Group,
+			CheckedUntil: h.now.Add(-time.Minute), UpdatedAt: v.UpdatedAt}
 		for _, r := range h.runs {
 			if r.Job == job && r.Key == "" && r.ScheduledAt.Equal(scheduledAt) {
 				r.Output = ""

@@ -453,6 +453,34 @@ func TestExplanationDetails(t *testing.T) {
 	}
 }
 
+// TestExplainedPausesOfTheActiveGroup explains firings of jobs whose group this configuration does
+// not know, or knows otherwise. Replicas obey pauses of the group of the active definition.
+func TestExplainedPausesOfTheActiveGroup(t *testing.T) {
+	at := instantOf(t, "2026-06-08 02:30:00")
+	view := storage.FiringView{Version: 1, Group: "night", Schedule: "30 2 * * *",
+		Zone: "Europe/Berlin", CheckedUntil: at.Add(-time.Hour)}
+	store := &archive{now: at.Add(2 * time.Hour), up: true,
+		views: map[string]storage.FiringView{"elsewhere": view, "nightly": view}}
+	x := explain.New(explain.Options{Store: store, Table: explain.TableOf(explainTable(t)),
+		Pauses: func(_ context.Context, _, group string, _, _ time.Time) ([]storage.Pause, error) {
+			if group != "night" {
+				return nil, nil
+			}
+			return []storage.Pause{{Target: storage.Target{Kind: storage.TargetGroup,
+				Name: group}, At: at.Add(-time.Hour)}}, nil
+		}})
+	for _, job := range []string{"elsewhere", "nightly"} {
+		e, err := x.Explain(t.Context(), job, "2026-06-08 02:30")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Verdict != explain.VerdictPaused || len(e.Pauses) != 1 {
+			t.Errorf("%s: got %s with the pauses %v, want that its group was paused", job,
+				e.Verdict, e.Pauses)
+		}
+	}
+}
+
 func TestExplainRefuses(t *testing.T) {
 	store := &archive{views: map[string]storage.FiringView{"stored": {}}}
 	x := explain.New(explain.Options{Store: store, Table: explain.TableOf(explainTable(t))})

@@ -52,8 +52,11 @@ func (s *subject) readPauses() error {
 	if s.sources.Pauses == nil {
 		return nil
 	}
-	at := s.start
-	pauses, err := s.sources.Pauses(s.ctx, s.Explanation.Job, s.job.Group, at, at)
+	at, group := s.start, s.job.Group
+	if s.view.Version > 0 { // replicas obey the pauses of the active definition
+		group = s.view.Group
+	}
+	pauses, err := s.sources.Pauses(s.ctx, s.Explanation.Job, group, at, at)
 	if err != nil {
 		return fmt.Errorf("pauses: %w", err)
 	}

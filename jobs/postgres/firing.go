@@ -12,8 +12,8 @@ import (
 
 const (
 	firingJob = `
-SELECT clock_timestamp(), d.version, j.version < 0, d.hash, d.schedule, d.zone, j.updated_at,
-    j.checked_until
+SELECT clock_timestamp(), d.version, j.version < 0, d.hash, d.schedule, d.zone, d.job_group,
+    j.updated_at, j.checked_until
 FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = abs(j.version)
     WHERE j.name = $1`
 
@@ -31,8 +31,8 @@ func (s *Store) Firing(ctx context.Context, job string,
 	// The job is read before its runs. So if the cursor has passed the scheduled time, no run or
 	// record of that time is missing.
 	row := s.views.QueryRow(ctx, firingJob, job)
-	err := row.Scan(&v.Now, &v.Version, &v.Removed, &v.Hash, &v.Schedule, &v.Zone, &v.UpdatedAt,
-		&v.CheckedUntil)
+	err := row.Scan(&v.Now, &v.Version, &v.Removed, &v.Hash, &v.Schedule, &v.Zone, &v.Group,
+		&v.UpdatedAt, &v.CheckedUntil)
 	if err == pgx.ErrNoRows {
 		return v, fmt.Errorf("job %s: %w", job, storage.ErrNotFound)
 	}

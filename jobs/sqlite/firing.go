@@ -12,7 +12,8 @@ import (
 
 const (
 	firingJob = `
-SELECT d.version, j.version < 0, d.hash, d.schedule, d.zone, j.updated_at, j.checked_until
+SELECT d.version, j.version < 0, d.hash, d.schedule, d.zone, d.job_group, j.updated_at,
+    j.checked_until
 FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name
     AND d.version = abs(j.version) WHERE j.name = ?1`
 
@@ -32,7 +33,8 @@ func (s *Store) Firing(ctx context.Context, job string,
 	// record of that time is missing.
 	var updated, checked int64
 	err := s.readers.QueryRowContext(ctx, firingJob, job).
-		Scan(&v.Version, &v.Removed, &v.Hash, &v.Schedule, &v.Zone, &updated, &checked)
+		Scan(&v.Version, &v.Removed, &v.Hash, &v.Schedule, &v.Zone, &v.Group,
+			&updated, &checked)
 	if errors.Is(err, sql.ErrNoRows) {
 		return v, fmt.Errorf("job %s: %w", job, storage.ErrNotFound)
 	}

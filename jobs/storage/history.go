@@ -186,6 +186,7 @@ type FiringView struct {
 	Hash      string
 	Schedule  string
 	Zone      string
+	Group     string
 	UpdatedAt time.Time
 	Removed   bool // as in JobView
 	// CheckedUntil is the misfire cursor of the job.

@@ -267,6 +267,15 @@ var firingRules = []rule{
 		equal(c, "runs", len(v.Runs)+len(v.Manual), 0)
 		equal(c, "version", v.Version, int64(1))
 	}},
+	{"a firing has the group of the active definition", func(c *check) {
+		d := definition("a", "h")
+		d.Group = "night"
+		_, err := c.Store.Register(c.ctx, c.session("registrar"), []storage.Definition{d})
+		c.must(err)
+		v, err := c.Store.Firing(c.ctx, "a", epoch)
+		c.must(err)
+		equal(c, "group", v.Group, "night")
+	}},
 	{"the firing of an unknown job is not found", func(c *check) {
 		c.granted(c.session("replica"), request("never registered", 1))
 		for _, job := range []string{"nobody", "never registered"} {

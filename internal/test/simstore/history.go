@@ -141,8 +141,8 @@ func (s *Store) Firing(ctx context.Context, name string,
 	d := j.last()
 	v := storage.FiringView{
 		Now: s.writeTime(), Version: max(j.version, -j.version), Removed: j.version < 0,
-		Hash:     d.Hash,
-		Schedule: d.Schedule, Zone: d.Zone, UpdatedAt: j.updatedAt, CheckedUntil: j.checkedUntil,
+		Hash: d.Hash, Schedule: d.Schedule, Zone: d.Zone, Group: d.Group,
+		UpdatedAt: j.updatedAt, CheckedUntil: j.checkedUntil,
 	}
 	for recovery := range storage.MaxRecoveries + 1 {
 		key := firing{job: name, scheduledAt: scheduledAt.UTC(), recovery: recovery}
