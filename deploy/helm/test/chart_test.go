@@ -170,10 +170,20 @@ func TestValuesThatConfigMustNotHave(t *testing.T) {
 	for values, want := range map[string]string{
 		"config: {shutdown_grace: 10m}":             "shutdownGraceSeconds",
 		`config: {admin: {listen: "0.0.0.0:9090"}}`: "admin.listen",
+		"config: {admin: {listen: 8080}}":           "admin.listen",
 	} {
 		if _, err := renderAll(t, values); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want a refusal with %s", values, err, want)
 		}
+	}
+}
+
+// A configuration that replicas used before may have the value of the chart.
+func TestAddressOfTheChartInConfig(t *testing.T) {
+	want := render(t, "config: {admin: {metrics: true}}")["configmap.yaml"]
+	got := render(t, `config: {admin: {metrics: true, listen: "0.0.0.0:8080"}}`)["configmap.yaml"]
+	if !strings.Contains(want, "listen: 0.0.0.0:8080") || got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 

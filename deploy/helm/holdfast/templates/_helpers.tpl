@@ -25,8 +25,9 @@ The values of config have priority over those of the chart, except where others 
 {{- if hasKey .Values.config "shutdown_grace" -}}
 {{- fail "config.shutdown_grace: set shutdownGraceSeconds instead, so that a pod gets the same time" -}}
 {{- end -}}
-{{- if hasKey (.Values.config.admin | default dict) "listen" -}}
-{{- fail "config.admin.listen: the probes and the Service need 0.0.0.0:8080" -}}
+{{- $listen := "0.0.0.0:8080" -}}
+{{- if ne (dig "listen" $listen (.Values.config.admin | default dict) | toString) $listen -}}
+{{- fail (printf "config.admin.listen: the probes and the Service need %s" $listen) -}}
 {{- end -}}
 {{- $database := dict "url_file" "/run/secrets/holdfast/database-url" -}}
 {{- $given := .Values.config.database | default dict -}}
@@ -37,6 +38,6 @@ The values of config have priority over those of the chart, except where others 
     "database" $database
     "replica" (dict "name" "${POD_NAME}")
     "shutdown_grace" (printf "%ds" (int .Values.shutdownGraceSeconds))
-    "admin" (dict "listen" "0.0.0.0:8080") -}}
+    "admin" (dict "listen" $listen) -}}
 {{- toYaml (mergeOverwrite $own (deepCopy .Values.config)) -}}
 {{- end -}}
