@@ -31,13 +31,14 @@ import (
 type testProvider struct {
 	*httptest.Server
 
-	mu     sync.Mutex
-	key    crypto.Signer
-	kid    string
-	alg    string
-	codes  map[string]issued // authorization codes, each valid once
-	down   bool
-	tokens int // number of requests for tokens
+	mu      sync.Mutex
+	key     crypto.Signer
+	kid     string
+	alg     string
+	codes   map[string]issued // authorization codes, each valid once
+	down    bool
+	failing int
+	tokens  int // number of requests for tokens
 }
 
 type issued struct {
@@ -78,6 +79,13 @@ func (p *testProvider) setDown(down bool) {
 	p.down = down
 }
 
+// setFailing makes the provider answer all exchanges of codes with this status; 0: as it should.
+func (p *testProvider) setFailing(status int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failing = status
+}
+
 func (p *testProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,6 +112,10 @@ func (p *testProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (p *testProvider) token(w http.ResponseWriter, r *http.Request) {
 	p.tokens++
+	if p.failing != 0 {
+		http.Error(w, "failing", p.failing)
+		return
+	}
 	id, secret, _ := r.BasicAuth()
 	code, known := p.codes[r.FormValue("code")]
 	delete(p.codes, r.FormValue("code"))
@@ -534,6 +546,29 @@ func TestOutageOfTheProviderIsNotThrottled(t *testing.T) {
 			!strings.Contains(reply.Body.String(), providerTrouble) {
 			t.Fatalf("answer %d: got %d %s, want 503", i+1, reply.Code, reply.Body)
 		}
+	}
+}
+
+// TestFailedExchangesAreNotThrottled sends more answers than may fail while the provider cannot
+// exchange codes. That is an outage, and no refusal of the people who sign in.
+func TestFailedExchangesAreNotThrottled(t *testing.T) {
+	p := newTestProvider(t)
+	handler := newHandler(t, p.policy(t))
+	for _, status := range []int{http.StatusInternalServerError, http.StatusServiceUnavailable} {
+		p.setFailing(status)
+		for i := range maxClientFailures {
+			b := p.begin(t, handler, "/")
+			reply := b.answer("x", b.sent.Get("state"))
+			if reply.Code != http.StatusServiceUnavailable ||
+				!strings.Contains(reply.Body.String(), providerTrouble) {
+				t.Fatalf("answer %d: got %d %s, want 503", i+1, reply.Code, reply.Body)
+			}
+		}
+	}
+	p.setFailing(0)
+	b := p.begin(t, handler, "/")
+	if reply := b.finish(b.claims()); cookieOf(reply) == nil {
+		t.Errorf("afterwards: %d %s", reply.Code, reply.Body)
 	}
 }
 

@@ -268,14 +268,19 @@ func (p *Provider) Redeem(ctx context.Context, s SignIn, code string) (User, err
 	return p.userOf(token)
 }
 
-// redeemError leaves out the answer of the provider, which may contain secrets.
+// redeemError leaves out the answer of the provider, which may contain secrets. A
+// status of 500 or more says nothing about the code.
 func redeemError(err error) error {
-	var refused *oauth2.RetrieveError
-	if errors.As(err, &refused) {
-		return fmt.Errorf("exchange code: status %d, error %q", refused.Response.StatusCode,
-			refused.ErrorCode)
+	var answer *oauth2.RetrieveError
+	if !errors.As(err, &answer) {
+		return &UnavailableError{err}
 	}
-	return &UnavailableError{err}
+	status := answer.Response.StatusCode
+	err = fmt.Errorf("exchange code: status %d, error %q", status, answer.ErrorCode)
+	if status >= http.StatusInternalServerError {
+		return &UnavailableError{err}
+	}
+	return err
 }
 
 func (p *Provider) userOf(token *oidc.IDToken) (User, error) {
