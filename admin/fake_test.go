@@ -200,7 +200,7 @@ func (h *history) JobStates(context.Context) ([]storage.JobState, error) {
 	}
 	active, last := make(map[has]bool), h.lastRuns()
 	for i := range h.runs {
-		if r := &h.runs[i]; !r.State.Final() {
+		if r := &h.runs[i]; !r.State.Final() && !r.StartsLater(h.now) {
 			active[has{r.Job, r.State}] = true
 		}
 	}

@@ -111,10 +111,11 @@ func nextOf(list []Job) (next *time.Time) {
 	return next
 }
 
-// needsAttention reports whether the last run of a job failed, or a run waits.
+// needsAttention reports whether the last run of a job failed, or a run waits, which is not one for
+// a later time.
 func needsAttention(job Job) bool {
 	return job.LastRun != nil && slices.Contains(failedStates(), job.LastRun.State) ||
-		len(job.Outcomes) > 0 && job.Outcomes[0].State == jobs.Waiting
+		job.active != nil && job.Outcomes[0].State == jobs.Waiting
 }
 
 // rowOf is what the rows of a list have in common.

@@ -36,6 +36,14 @@ func families() Options {
 	return options(h)
 }
 
+// waits gives a job a waiting run, as the list of jobs does.
+func waits(at time.Time) func(*Job) {
+	return func(j *Job) {
+		j.Outcomes = []storage.Outcome{{State: jobs.Waiting, ScheduledAt: at}}
+		j.active = newActiveRun(j.Outcomes, noon)
+	}
+}
+
 // TestJobsFoldIntoFamilies checks which neighbouring jobs fold, and which families are open.
 func TestJobsFoldIntoFamilies(t *testing.T) {
 	of := func(names ...string) (list []Job) {
@@ -70,7 +78,8 @@ func TestJobsFoldIntoFamilies(t *testing.T) {
 		"other schedule": {changed(func(j *Job) { j.Schedule = "@hourly" }, abc...), false, "roll.a roll.b roll.c"},
 		"other group":    {changed(func(j *Job) { j.Group = "g" }, abc...), false, "roll.a roll.b roll.c"},
 		"other words":    {changed(func(j *Job) { j.Description = "y" }, abc...), false, "roll.a roll.b roll.c"},
-		"waits":          {changed(func(j *Job) { j.Outcomes = []storage.Outcome{{State: jobs.Waiting}} }, abc...), false, "roll.* 3!"},
+		"waits":          {changed(waits(noon), abc...), false, "roll.* 3!"},
+		"starts later":   {changed(waits(noon.Add(time.Hour)), abc...), false, "roll.* 3"},
 		"no jobs":        {nil, false, ""},
 	} {
 		var got []string

@@ -36,10 +36,13 @@ FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version
     THEN true
     ELSE j.name IN (SELECT job FROM holdfast.runs WHERE unsuccessful_state = %[1]s) END)`
 
+	// waitsNow are the waiting runs without those that were triggered for a later time.
+	waitsNow = `SELECT w.run FROM holdfast.waits w WHERE NOT (` + waitsForLater + `)`
+
 	// jobStates reads the last run of each job.
 	jobStates = `
 SELECT j.name, d.description, d.job_group, d.source, %s, j.name IN (SELECT r.job
-        FROM holdfast.runs r WHERE r.id = ANY(ARRAY(SELECT run FROM holdfast.waits))),
+        FROM holdfast.runs r WHERE r.id = ANY(ARRAY(` + waitsNow + `))),
     j.name IN (SELECT r.job
         FROM holdfast.runs r WHERE r.id = ANY(ARRAY(SELECT run FROM holdfast.claims))),
     coalesce((SELECT r.state FROM holdfast.runs r WHERE r.job = d.job
@@ -140,7 +143,7 @@ func jobsQuery(f storage.JobFilter, pauses []storage.Pause) (string, []any) {
 	case "":
 	case jobs.Waiting:
 		where += ` AND j.name IN (SELECT r.job FROM holdfast.runs r
-    WHERE r.id = ANY(ARRAY(SELECT run FROM holdfast.waits)))`
+    WHERE r.id = ANY(ARRAY(` + waitsNow + `)))`
 	case jobs.Running:
 		// An array, because a join may scan all runs: the number of claims changes faster than the
 		// statistics of the planner.

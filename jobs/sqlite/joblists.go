@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -22,7 +23,8 @@ FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name
 	// jobStates reads the last run of each job.
 	jobStates = `
 SELECT j.name, d.description, d.job_group, d.source, %s,
-    j.name IN (SELECT job FROM holdfast_runs WHERE state = 'waiting'),
+    j.name IN (SELECT job FROM holdfast_runs WHERE state = 'waiting'
+        AND NOT (key <> '' AND wait_since > %s)),
     j.name IN (SELECT job FROM holdfast_runs WHERE state = 'running'),
     coalesce((SELECT r.state FROM holdfast_runs r WHERE r.job = j.name
         AND r.finished_at IS NOT NULL ORDER BY r.created_at DESC, r.id DESC LIMIT 1), ''),
@@ -120,7 +122,8 @@ func jobsQuery(f storage.JobFilter, pauses []storage.Pause) (string, []any, erro
 	case "":
 	case jobs.Waiting, jobs.Running:
 		where += " AND EXISTS (SELECT 1 FROM holdfast_runs r WHERE r.job = j.name AND r.state = " +
-			arg(string(f.State)) + ")"
+			arg(string(f.State)) + " AND NOT (r.state = 'waiting' AND r.key <> ''" +
+			" AND r.wait_since > " + arg(micros(time.Now())) + "))"
 	default:
 		where += " AND " + arg(string(f.State)) + ` = (
     SELECT r.state FROM holdfast_runs r WHERE r.job = j.name AND r.finished_at IS NOT NULL
@@ -237,15 +240,17 @@ func (s *Store) JobStates(ctx context.Context) ([]storage.JobState, error) {
 		return nil, wrap("list states of jobs", err)
 	}
 	var args []any
-	condition, err := paused(pauses, func(v any) string {
+	arg := func(v any) string {
 		args = append(args, v)
 		return fmt.Sprintf("?%d", len(args))
-	})
+	}
+	condition, err := paused(pauses, arg)
 	if err != nil {
 		return nil, wrap("list states of jobs", err)
 	}
+	query := fmt.Sprintf(jobStates, condition, arg(micros(time.Now())))
 	var states []storage.JobState
-	err = each(ctx, s.readers, fmt.Sprintf(jobStates, condition), args, func(rows *sql.Rows) error {
+	err = each(ctx, s.readers, query, args, func(rows *sql.Rows) error {
 		var j storage.JobState
 		var checked int64
 		err := rows.Scan(&j.Job, &j.Description, &j.Group, &j.Source, &j.Paused, &j.Waiting,

@@ -18,8 +18,8 @@ type JobFilter struct {
 	// Ungrouped selects jobs that are in no group.
 	Ungrouped bool
 	Source    Source
-	// State Waiting or Running selects jobs that have a run in this state. A final state selects
-	// jobs whose last ended run has this state.
+	// State Waiting or Running selects jobs that have a run in this state, without runs that were
+	// triggered for a later time. A final state selects jobs whose last ended run has this state.
 	State jobs.State
 	// Paused selects the jobs that are paused if it is true, and the others if it is false.
 	Paused *bool
@@ -41,7 +41,7 @@ type JobState struct {
 	Job, Description, Group string
 	Source                  Source
 	Paused                  bool       // an active pause covers the job
-	Waiting, Running        bool       // it has a run in this state
+	Waiting, Running        bool       // it has a run in this state, as in JobFilter
 	Last                    jobs.State // of its last run that ended; "" if none has
 	Schedule, Zone, Handler string     // of its active definition
 	CheckedUntil            time.Time  // as in Cursor

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -200,6 +201,13 @@ var jobListRules = []rule{
 		none, err := c.Store.Outcomes(c.ctx, nil, 3)
 		c.must(err)
 		equal(c, "outcomes of no jobs", len(none), 0)
+	}},
+	{"a run for a later time does not count as waiting", func(c *check) {
+		c.register("h", "a", "b")
+		c.asked(storage.TriggerRequest{Job: "a", Key: "k", Delay: time.Hour})
+		c.asked(storage.TriggerRequest{Job: "b", Key: "k"})
+		equal(c, "states", c.jobStates(), "a, b waiting")
+		equal(c, "jobs", strings.Join(c.listed(storage.JobFilter{State: jobs.Waiting}), " "), "b")
 	}},
 	{"the last outcomes of jobs leave out runs of backfills", func(c *check) {
 		c.register("h", "a")

@@ -58,7 +58,7 @@ func (s *Store) lists(f storage.JobFilter, v storage.JobView) bool {
 		return v.Last != nil && v.Last.State == f.State
 	}
 	for _, r := range s.runs {
-		if r.Job == v.Name && r.State == f.State {
+		if r.Job == v.Name && r.State == f.State && !r.StartsLater(s.now()) {
 			return true
 		}
 	}
