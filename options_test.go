@@ -48,6 +48,8 @@ func TestNewRefusesDatabases(t *testing.T) {
 			holdfast.WithSQLite(sqlite.Driver, "a.db")}, "found WithPostgresPool and WithSQLite"},
 		"a small pool": {[]holdfast.Option{holdfast.WithPostgresPool(poolOf(t, "5"))},
 			"the pool has at most 5 connections, expected at least 6"},
+		"a pool of one connection": {[]holdfast.Option{holdfast.WithPostgresPool(poolOf(t, "1"))},
+			"the pool has at most 1 connection, expected at least 6"},
 		"a pool": {[]holdfast.Option{holdfast.WithPostgresPool(poolOf(t, "6"))}, ""},
 		"no configuration": {[]holdfast.Option{holdfast.WithConfig(nil)},
 			"found nil in WithConfig, expected a configuration"},

@@ -66,6 +66,8 @@ func TestNewRefuses(t *testing.T) {
 		}, `the proxy's role is "", which does not exist`},
 		{"cookie key", func(o *Options) { o.CookieKeys = [][]byte{[]byte("s3cret")} },
 			`cookie key 1 has 6 bytes, expected at least 32`},
+		{"cookie key of one byte", func(o *Options) { o.CookieKeys = [][]byte{[]byte("s")} },
+			`cookie key 1 has 1 byte, expected at least 32`},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

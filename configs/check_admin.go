@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/holdfast-dev/holdfast/admin/password"
+	"github.com/holdfast-dev/holdfast/internal/plural"
 	"github.com/holdfast-dev/holdfast/internal/proxyheader"
 	"github.com/holdfast-dev/holdfast/internal/runes"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
@@ -278,8 +279,9 @@ func (c *checker) checkProxySecret(p *TrustedProxy, path string) {
 		c.fail(header, "found %s, which names the user, expected a header of its own",
 			c.foundAt(header))
 	case len(text) < proxyheader.MinSecret:
-		c.fail(at, "found %d bytes, expected a random secret of at least %d, such as "+
-			"`openssl rand -base64 48` prints", len(text), proxyheader.MinSecret)
+		c.fail(at, "found %s, expected a random secret of at least %d, such as "+
+			"`openssl rand -base64 48` prints", plural.Of(len(text), "byte", "bytes"),
+			proxyheader.MinSecret)
 	case !proxyheader.IsValue(text):
 		c.fail(at, "found a secret with other bytes than printable ASCII without spaces, expected "+
 			"one that a header can have")
@@ -324,8 +326,8 @@ func (c *checker) checkCookieKeys(keys []CookieKey) {
 		text := key.Key.Reveal()
 		switch {
 		case len(text) < least:
-			c.fail(at, "found %d bytes, expected a random secret of at least %d, such as "+
-				"`openssl rand -base64 48` prints", len(text), least)
+			c.fail(at, "found %s, expected a random secret of at least %d, such as "+
+				"`openssl rand -base64 48` prints", plural.Of(len(text), "byte", "bytes"), least)
 		case seen[text]:
 			c.fail(at, "found a key a second time, expected each once")
 		}

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"github.com/holdfast-dev/holdfast/internal/plural"
 	"github.com/holdfast-dev/holdfast/internal/suggest"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -9,8 +10,8 @@ func (c *checker) checkCatchUp() {
 	const path = "catch_up.workers"
 	if most := c.config.Workers; c.sound(path) && c.sound("workers") &&
 		c.config.CatchUp.Workers > most {
-		c.fail(path, "found %d of %d workers, expected 0 for a quarter of them, or 1 to %d",
-			c.config.CatchUp.Workers, most, most)
+		c.fail(path, "found %d of %s, expected 0 for a quarter of them, or 1 to %d",
+			c.config.CatchUp.Workers, plural.Of(most, "worker", "workers"), most)
 	}
 }
 

@@ -2,9 +2,9 @@ package configs
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/internal/plural"
 	"github.com/holdfast-dev/holdfast/internal/runes"
 	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
@@ -89,11 +89,8 @@ func paramNames(name string, params *node) string {
 }
 
 func slotWords(slots int) string {
-	switch slots {
-	case 0:
+	if slots == 0 {
 		return "no slots"
-	case 1:
-		return "1 slot"
 	}
-	return strconv.Itoa(slots) + " slots"
+	return plural.Of(slots, "slot", "slots")
 }

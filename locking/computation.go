@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/plural"
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
@@ -177,7 +178,8 @@ func (c *computation) unshared(value []byte, err error) error {
 // lose has the call wait again, unless maxTurns is reached.
 func (c *computation) lose(lost *LostError) error {
 	c.again = c.begun < maxTurns
-	return fmt.Errorf("memo %s: computed %d times: %w", c.name, c.begun, lost)
+	return fmt.Errorf("memo %s: computed %s: %w", c.name, plural.Of(c.begun, "time", "times"),
+		lost)
 }
 
 func (c *computation) release(ctx context.Context, lock *Lock) {

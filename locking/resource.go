@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/holdfast-dev/holdfast/internal/plural"
 	"github.com/holdfast-dev/holdfast/internal/runes"
 )
 
@@ -237,7 +238,7 @@ func Normalize(requests []Request) ([]Request, error) {
 // way describes the mode of a request in words.
 func (r Request) way() string {
 	if r.Mode == Slotted {
-		return fmt.Sprintf("one of %d slots", r.Slots)
+		return "one of " + plural.Of(r.Slots, "slot", "slots")
 	}
 	return string(r.Mode)
 }

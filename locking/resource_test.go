@@ -172,6 +172,17 @@ func TestNormalizeRefuses(t *testing.T) {
 	}
 }
 
+// TestNormalizeNamesTwoModes checks the words of the error for one resource in two modes.
+func TestNormalizeNamesTwoModes(t *testing.T) {
+	a := parsed(t, "path:a")
+	_, err := Normalize([]Request{{Resource: a, Mode: Slotted, Slots: 1},
+		{Resource: a, Mode: Slotted, Slots: 2}})
+	if want := "one of 1 slot and one of 2 slots"; err == nil ||
+		!strings.HasSuffix(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
+	}
+}
+
 func parsed(t *testing.T, key string) Resource {
 	t.Helper()
 	r, err := ParseKey(key)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/internal/plural"
 )
 
 // Wanted is what one owner wants to lock.
@@ -114,8 +116,8 @@ func (t *try) settle(ctx context.Context, added []Added) (*Lock, error) {
 	if !lock.keep(t.sent) {
 		lock.end(nil)
 		l.undo(ctx, advisory)
-		return nil, fmt.Errorf("lock of %d resources took longer than its lease: %w", len(advisory),
-			ErrUnavailable)
+		return nil, fmt.Errorf("lock of %s took longer than its lease: %w",
+			plural.Of(len(advisory), "resource", "resources"), ErrUnavailable)
 	}
 	return lock, nil
 }

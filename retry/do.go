@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/plural"
 	"github.com/holdfast-dev/holdfast/internal/sleep"
 )
 
@@ -28,15 +29,12 @@ type ExhaustedError struct {
 
 // Error returns a text such as "gave up after 3 tries in 1.5s: cause".
 func (e *ExhaustedError) Error() string {
-	tries := "1 try"
-	if e.Attempts != 1 {
-		tries = fmt.Sprintf("%d tries", e.Attempts)
-	}
 	why := ""
 	if e.End != nil {
 		why = fmt.Sprintf(" (%v)", e.End)
 	}
-	return fmt.Sprintf("gave up after %s in %s%s: %v", tries, e.Waited.Round(time.Millisecond), why,
+	return fmt.Sprintf("gave up after %s in %s%s: %v",
+		plural.Of(e.Attempts, "try", "tries"), e.Waited.Round(time.Millisecond), why,
 		e.Cause)
 }
 

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -68,7 +67,7 @@ func (c *commandLine) examine(ctx context.Context) ([]doctor.Check, error) {
 	if err == nil {
 		checks, err := doctor.Examine(ctx, config)
 		return append([]doctor.Check{{Name: name, Result: doctor.OK,
-			Detail: fmt.Sprintf("%s is valid: %d jobs", c.configPath, len(config.Jobs))}},
+			Detail: c.validText(config)}},
 			checks...), err
 	}
 	const advice = "correct the configuration, then check again: no server was checked"

@@ -32,7 +32,7 @@ func TestImportCrontab(t *testing.T) {
 		0o600); err != nil {
 		t.Fatal(err)
 	}
-	if text := commandOutput(t, "validate", "-c", config); !strings.Contains(text, "1 jobs") {
+	if text := commandOutput(t, "validate", "-c", config); text != config+" is valid: 1 job\n" {
 		t.Errorf("validate: got %q", text)
 	}
 	out, warnings, err = imported("@reboot /srv/start\n@daily date\n")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
+	"github.com/holdfast-dev/holdfast/internal/plural"
 	"github.com/holdfast-dev/holdfast/internal/sqltables"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -43,8 +44,9 @@ table.`,
 			}
 			if !c.format.structured() {
 				if _, err := fmt.Fprintf(c.out,
-					"checked: %d sql jobs, not checked: %d other jobs\n", report.Checked,
-					report.Unchecked); err != nil {
+					"checked: %s, not checked: %s\n",
+					plural.Of(report.Checked, "sql job", "sql jobs"),
+					plural.Of(report.Unchecked, "other job", "other jobs")); err != nil {
 					return err
 				}
 			}

@@ -51,7 +51,7 @@ func TestLint(t *testing.T) {
 			strings.Join(want, "\n"))
 	}
 	if table := perform(t, nil, "lint", "-c", path); !strings.Contains(table.out,
-		"checked: 8 sql jobs, not checked: 1 other jobs") || table.code != 1 || table.err != "" {
+		"checked: 8 sql jobs, not checked: 1 other job\n") || table.code != 1 || table.err != "" {
 		t.Errorf("got %+v, want what was not checked", table)
 	}
 	sound := lintedConfig[:strings.Index(lintedConfig, "  - {name: writer")]
@@ -60,5 +60,15 @@ func TestLint(t *testing.T) {
 	}
 	if got := perform(t, nil, "lint", "-c", path); got.code != 0 {
 		t.Errorf("a sound configuration: %+v", got)
+	}
+	one := sound[:strings.Index(sound, "jobs:")] + `jobs:
+  - {name: alone, schedule: "@daily", handler: sql, params: {statement: "SELECT 1"}}
+`
+	if err := os.WriteFile(path, []byte(one), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := perform(t, nil, "lint", "-c", path); !strings.Contains(got.out,
+		"checked: 1 sql job, not checked: 0 other jobs\n") {
+		t.Errorf("one job: %+v", got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
+	"github.com/holdfast-dev/holdfast/internal/plural"
 	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -23,6 +24,13 @@ type prunedRows struct {
 	Audited     int `json:"audit_entries"`
 	Pauses      int `json:"pauses"`
 	Definitions int `json:"definitions"`
+}
+
+func (p prunedRows) text() string {
+	return fmt.Sprintf("deleted %s, %s, %s and %s", plural.Of(p.Runs, "run", "runs"),
+		plural.Of(p.Audited, "audit entry", "audit entries"),
+		plural.Of(p.Pauses, "pause", "pauses"),
+		plural.Of(p.Definitions, "definition", "definitions"))
 }
 
 // pruneCommand returns the command "prune".
@@ -44,9 +52,7 @@ that runs the jobs prunes.`,
 				if err != nil {
 					return err
 				}
-				return c.print(pruned, fmt.Sprintf("deleted %d runs, %d audit entries, %d pauses "+
-					"and %d definitions", pruned.Runs, pruned.Audited, pruned.Pauses,
-					pruned.Definitions), nil)
+				return c.print(pruned, pruned.text(), nil)
 			})
 		},
 	}

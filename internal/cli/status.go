@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/internal/app"
+	"github.com/holdfast-dev/holdfast/internal/plural"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -100,41 +101,48 @@ func (c *commandLine) printStatus(o admin.Overview) error {
 	for i, p := range v.Problems {
 		problems[i] = []string{string(p.Severity), age(v.Now, p.Since), p.Text}
 	}
-	for _, list := range []struct {
-		name, header string
-		rows         [][]string
-		most         int // 0: all
-	}{
-		{"problems", "SEVERITY\tFOR\tPROBLEM", problems, 0},
-		{"replicas", replicaHeader, replicaRows(endedLast(o.Replicas)), 2 * shownOfStatus},
-		{"failing jobs", "FAILING JOB\tFAILURES\tFOR\t…ERROR", failingRows(o), shownOfStatus},
-		{"waiting runs", "WAITING JOB\tRUN\tFOR\tWAITS UNTIL\t…WHY", waitingRows(o), shownOfStatus},
-		{"firings", "NEXT\tIN\tJOB", nextRows(o), shownOfStatus},
+	for _, list := range []statusList{
+		{"problem", "problems", "SEVERITY\tFOR\tPROBLEM", problems, 0},
+		{"replica", "replicas", replicaHeader, replicaRows(endedLast(o.Replicas)),
+			2 * shownOfStatus},
+		{"failing job", "failing jobs", "FAILING JOB\tFAILURES\tFOR\t…ERROR", failingRows(o),
+			shownOfStatus},
+		{"waiting run", "waiting runs", "WAITING JOB\tRUN\tFOR\tWAITS UNTIL\t…WHY",
+			waitingRows(o), shownOfStatus},
+		{"firing", "firings", "NEXT\tIN\tJOB", nextRows(o), shownOfStatus},
 	} {
-		if err := c.printList(list.name, list.header, list.rows, list.most); err != nil {
+		if err := c.printList(list); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// printList writes a list of the status, unless it is empty, with at most so many rows.
-func (c *commandLine) printList(name, header string, rows [][]string, most int) error {
-	if len(rows) == 0 {
+// statusList is a list of the status.
+type statusList struct {
+	one, many string // what a row is
+	header    string
+	rows      [][]string
+	most      int // rows that are written; 0: all
+}
+
+// printList writes a list, unless it is empty.
+func (c *commandLine) printList(l statusList) error {
+	if len(l.rows) == 0 {
 		return nil
 	}
-	shown := rows
-	if most > 0 {
-		shown = rows[:min(most, len(rows))]
+	shown := l.rows
+	if l.most > 0 {
+		shown = l.rows[:min(l.most, len(l.rows))]
 	}
 	if _, err := fmt.Fprintln(c.out); err != nil {
 		return err
 	}
-	if err := c.table(header, shown); err != nil {
+	if err := c.table(l.header, shown); err != nil {
 		return err
 	}
-	if more := len(rows) - len(shown); more > 0 {
-		_, err := fmt.Fprintf(c.out, "and %d more %s\n", more, name)
+	if more := len(l.rows) - len(shown); more > 0 {
+		_, err := fmt.Fprintf(c.out, "and %s\n", plural.Of(more, "more "+l.one, "more "+l.many))
 		return err
 	}
 	return nil

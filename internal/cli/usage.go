@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-dev/holdfast/internal/plural"
 	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
 
@@ -36,13 +37,10 @@ func checkUsage(cmd *cobra.Command) {
 }
 
 func argumentWords(args []string) string {
-	switch len(args) {
-	case 0:
+	if len(args) == 0 {
 		return "no arguments"
-	case 1:
-		return "1 argument"
 	}
-	return fmt.Sprintf("%d arguments", len(args))
+	return plural.Of(len(args), "argument", "arguments")
 }
 
 // unknownCommand returns the error for a command that does not exist.

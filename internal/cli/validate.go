@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
+	"github.com/holdfast-dev/holdfast/internal/plural"
 	"github.com/holdfast-dev/holdfast/internal/redact"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/explain"
@@ -39,11 +40,16 @@ JSON and YAML they have their params, without secrets, and their policies.`,
 			}
 			return c.print(map[string]any{"config": c.configPath, "jobs": len(config.Jobs),
 				"valid": true},
-				fmt.Sprintf("%s is valid: %d jobs", c.configPath, len(config.Jobs)), nil)
+				c.validText(config), nil)
 		},
 	}
 	cmd.Flags().BoolVar(&print, "print", false, "print the jobs of the file and of the program")
 	return cmd
+}
+
+// validText says that the configuration is valid, and counts its jobs.
+func (c *commandLine) validText(config *configs.Config) string {
+	return c.configPath + " is valid: " + plural.Of(len(config.Jobs), "job", "jobs")
 }
 
 // The sources of a configured job.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/plural"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -44,8 +45,9 @@ func (e *entry) misfired(unstarted []time.Time, dropped droppedFirings, c storag
 			recorded[0].State, recorded[0].Detail = jobs.Missed,
 				strings.TrimSuffix(recorded[0].Detail, runLate)
 		}
-		recorded[0].Detail += fmt.Sprintf("; %s since %s have no records of their own", dropped,
-			c.CheckedUntil.Format(time.RFC3339))
+		recorded[0].Detail += fmt.Sprintf("; %s since %s %s", dropped,
+			c.CheckedUntil.Format(time.RFC3339), plural.Word(dropped.number,
+				"has no record of its own", "have no records of their own"))
 	}
 	return recorded
 }
@@ -57,10 +59,11 @@ type droppedFirings struct {
 }
 
 func (d droppedFirings) String() string {
+	text := plural.Of(d.number, "earlier scheduled time", "earlier scheduled times")
 	if d.jumped {
-		return fmt.Sprintf("at least %d earlier scheduled times", d.number)
+		return "at least " + text
 	}
-	return fmt.Sprintf("%d earlier scheduled times", d.number)
+	return text
 }
 
 const runLate = "; it is run late"
@@ -93,7 +96,8 @@ func (d *misfireDecision) on(scheduledAt time.Time) storage.Misfired {
 			fmt.Sprintf("%s; the scheduled time %s ran in its place", m.Detail,
 				d.once.Format(time.RFC3339))
 	case policy == jobs.MisfireRunAll && d.left == 0:
-		m.Detail += fmt.Sprintf("; the limit of %d late runs is reached", e.LateLimit())
+		m.Detail += fmt.Sprintf("; the limit of %s is reached",
+			plural.Of(e.LateLimit(), "late run", "late runs"))
 	default:
 		m.State, m.Detail = jobs.Waiting, m.Detail+runLate
 		if policy == jobs.MisfireRunOnce {

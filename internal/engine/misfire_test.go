@@ -27,16 +27,19 @@ func TestLongOutageIsRecordedWithinBounds(t *testing.T) {
 		interval, outage time.Duration
 		policy           jobs.Misfire
 		records, late    int
-		dropped          bool
+		dropped          string // what the first record says of scheduled times without records
 	}{
-		{time.Minute, time.Hour, jobs.MisfireSkip, 60, 0, false},
-		{time.Minute, time.Hour, jobs.MisfireRunAll, 60, 60, false},
-		{time.Minute, 100 * time.Minute, jobs.MisfireSkip, 100, 0, false},
-		{time.Minute, 101 * time.Minute, jobs.MisfireSkip, 100, 0, true},
-		{time.Minute, 10 * time.Hour, jobs.MisfireRunAll, 101, 100, true},
-		{time.Second, 10 * time.Hour, jobs.MisfireRunOnce, 100, 1, true},
-		{time.Second, 400 * 24 * time.Hour, jobs.MisfireRunOnce, 100, 1, true},
-		{24 * time.Hour, 90 * 24 * time.Hour, jobs.MisfireRunOnce, 90, 1, false},
+		{time.Minute, time.Hour, jobs.MisfireSkip, 60, 0, ""},
+		{time.Minute, time.Hour, jobs.MisfireRunAll, 60, 60, ""},
+		{time.Minute, 100 * time.Minute, jobs.MisfireSkip, 100, 0, ""},
+		{time.Minute, 101 * time.Minute, jobs.MisfireSkip, 100, 0,
+			"; 1 earlier scheduled time since 2026-01-01T00:00:00Z has no record of its own"},
+		{time.Minute, 10 * time.Hour, jobs.MisfireRunAll, 101, 100,
+			"; 499 earlier scheduled times since 2026-01-01T00:00:00Z have no records of their own"},
+		{time.Second, 10 * time.Hour, jobs.MisfireRunOnce, 100, 1, "have no records of their own"},
+		{time.Second, 400 * 24 * time.Hour, jobs.MisfireRunOnce, 100, 1,
+			"have no records of their own"},
+		{24 * time.Hour, 90 * 24 * time.Hour, jobs.MisfireRunOnce, 90, 1, ""},
 	} {
 		until := from.Add(c.outage)
 		got := misfires(entryEvery(t, c.interval, c.policy),
@@ -58,8 +61,8 @@ func TestLongOutageIsRecordedWithinBounds(t *testing.T) {
 			c.outage > 24*time.Hour; jumped != strings.Contains(got[0].Detail, "at least") {
 			t.Errorf("every %s for %s: first says %q", c.interval, c.outage, got[0].Detail)
 		}
-		if reported := strings.Contains(got[0].Detail,
-			"no records of their own"); reported != c.dropped ||
+		if reported := strings.Contains(got[0].Detail, "earlier scheduled time"); reported !=
+			(c.dropped != "") || !strings.HasSuffix(got[0].Detail, c.dropped) ||
 			reported && got[0].State != jobs.Missed {
 			t.Errorf("every %s for %s: first says %q", c.interval, c.outage, got[0].Detail)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/plural"
 	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
@@ -54,7 +55,8 @@ func (n *notes) miss(f *firing, policy *waitPolicy, b *refusal) {
 func (n *notes) skip(f *firing, policy *waitPolicy, b *refusal, end jobs.Reason) {
 	detail := b.words()
 	if b.final(f) == "" && b.reason != "" {
-		detail = fmt.Sprintf("%s; tried %d times in %s", detail, policy.tries.Attempts(),
+		detail = fmt.Sprintf("%s; tried %s in %s", detail,
+			plural.Of(policy.tries.Attempts(), "time", "times"),
 			n.clock.now().Sub(f.since).Round(time.Millisecond))
 	}
 	switch {

@@ -217,7 +217,9 @@ func TestFiringWaitsForAHeldTableAndIsSkippedWithItsHolder(t *testing.T) {
 		c := newFileCluster(t)
 		long, short := once(t, "long", 10*time.Second, "orders"),
 			once(t, "short", 11*time.Second, "orders", "sales")
-		stop := c.start(c.options("a", takes(20*time.Second), long, short))
+		impatient := once(t, "impatient", 12*time.Second, "orders")
+		impatient.Wait = retry.Policy{Attempts: 1}
+		stop := c.start(c.options("a", takes(20*time.Second), long, short, impatient))
 		time.Sleep(35 * time.Second)
 		stop()
 		records := c.runs("short")
@@ -234,6 +236,13 @@ func TestFiringWaitsForAHeldTableAndIsSkippedWithItsHolder(t *testing.T) {
 		if waited := skipped.FinishedAt.Sub(skipped.ScheduledAt); waited < 7500*time.Millisecond ||
 			waited > 8*time.Second {
 			t.Errorf("skipped after %s, want 0.5+1+2+4 s", waited)
+		}
+		if !strings.Contains(skipped.Detail, "; tried 5 times in 7.") {
+			t.Errorf("short was skipped with %q, want its five tries", skipped.Detail)
+		}
+		if once := c.runs("impatient"); len(once) != 1 ||
+			!strings.HasSuffix(once[0].Detail, "; tried 1 time in 0s") {
+			t.Errorf("runs of impatient: %+v, want one that was skipped after a try", once)
 		}
 	})
 }

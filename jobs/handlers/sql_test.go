@@ -135,7 +135,7 @@ func TestSQLStatementsAreAllOrNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.expectSales(t, "pen integer 2")
-	const output = "statement 1: 1 rows\nstatement 2: 1 rows\nstatement 3: 0 rows\n"
+	const output = "statement 1: 1 row\nstatement 2: 1 row\nstatement 3: 0 rows\n"
 	if record := f.expectState(t, run, jobs.Succeeded); record.Output != output ||
 		string(record.Result) != `{"rows_affected":[1,1,0]}` {
 		t.Errorf("kept output %q and result %s", record.Output, record.Result)

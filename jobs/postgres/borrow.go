@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-dev/holdfast/internal/plural"
 )
 
 const (
@@ -52,8 +54,9 @@ func CheckPool(config *pgxpool.Config) error {
 		return err
 	}
 	if config.MaxConns < 2*minBorrowed {
-		return fmt.Errorf("the pool has at most %d connections, expected at least %d: the "+
-			"store takes at most half of them, and needs %d (pool_max_conns)", config.MaxConns,
+		return fmt.Errorf("the pool has at most %s, expected at least %d: the "+
+			"store takes at most half of them, and needs %d (pool_max_conns)",
+			plural.Of(int(config.MaxConns), "connection", "connections"),
 			2*minBorrowed, minBorrowed)
 	}
 	return nil

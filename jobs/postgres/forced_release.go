@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-dev/holdfast/internal/plural"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -214,8 +215,8 @@ func (s *Store) takeClaim(ctx context.Context, tx pgx.Tx,
 	ended, err = endBlockers(ctx, own, pid, finishGrace, waited)
 	<-waited // the transaction is used again
 	if codeOf(err) == lockNotAvailable {
-		return ended, fmt.Errorf("token %d, of which %d transactions were ended: %w", r.Token,
-			ended, storage.ErrInTransaction)
+		return ended, fmt.Errorf("token %d, of which %s ended: %w", r.Token,
+			plural.Of(ended, "transaction was", "transactions were"), storage.ErrInTransaction)
 	}
 	return ended, err
 }

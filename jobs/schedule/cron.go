@@ -8,6 +8,7 @@ import (
 
 	"github.com/robfig/cron/v3"
 
+	"github.com/holdfast-dev/holdfast/internal/plural"
 	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
 
@@ -64,8 +65,8 @@ func parseFields(fields []string, zone *time.Location) (rule, error) {
 				"cron: name the day, such as MON, or write * for ?", fields[5])
 		}
 	default:
-		return nil, fmt.Errorf("found %d fields, expected 5 (minute, hour, day of month, month, "+
-			"weekday) or 6 (second first)", len(fields))
+		return nil, fmt.Errorf("found %s, expected 5 (minute, hour, day of month, month, "+
+			"weekday) or 6 (second first)", plural.Of(len(fields), "field", "fields"))
 	}
 	sets, err := parseSets(fields)
 	if err != nil {

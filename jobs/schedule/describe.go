@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/plural"
 )
 
 // Describe returns the schedule in words, such as "every 5 minutes, Berlin time" or "at 02:30 on
@@ -17,7 +19,7 @@ func (s Schedule) Describe() string {
 	}
 	if names := s.Calendars(); len(names) > 0 {
 		text += ", but not when " + listWords(names) + " " +
-			oneOrMany(len(names), "excludes", "exclude") + " it"
+			plural.Word(len(names), "excludes", "exclude") + " it"
 	}
 	if jitter := s.MaxDelay(); jitter > 0 {
 		text += ", up to " + durationWords(jitter) + " later"
@@ -277,7 +279,7 @@ func quartzDayWords(d monthDays) (string, bool) {
 func (l lastDay) words() string {
 	text := "the last day of the month"
 	if l.before > 0 {
-		text = fmt.Sprintf("%d %s before %s", l.before, oneOrMany(l.before, "day", "days"), text)
+		text = plural.Of(l.before, "day", "days") + " before " + text
 	}
 	if l.workday {
 		return "on the workday nearest to " + text
@@ -429,7 +431,7 @@ func durationWords(d time.Duration) string {
 	var texts []string
 	for _, u := range units {
 		if n := d / u.length; n > 0 {
-			texts = append(texts, fmt.Sprintf("%d %s", n, oneOrMany(int(n), u.name, u.name+"s")))
+			texts = append(texts, plural.Of(int(n), u.name, u.name+"s"))
 			d -= n * u.length
 		}
 	}
@@ -470,11 +472,4 @@ func ordinal(n int) string {
 		}
 	}
 	return fmt.Sprintf("%d%s", n, suffix)
-}
-
-func oneOrMany(n int, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
 }

@@ -78,6 +78,8 @@ func TestRefused(t *testing.T) {
 		"30-10 * * * *":             "beyond end of range",
 		"0 0 * * fri-mon":           "beyond end of range",
 		"* * * *":                   "found 4 fields, expected 5",
+		"5":                         "found 1 field, expected 5",
+		"quartz:5":                  "found 1 field, expected 6",
 		"0 0 12 1 1 ? 2026":         "found 7 fields, expected 5",
 		"@reboot":                   "unknown descriptor",
 		"@every":                    "unknown descriptor",

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/plural"
 	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
 
@@ -24,8 +25,8 @@ func parseQuartz(text string, zone *time.Location) (rule, error) {
 		return r == ' ' || r == '\t'
 	})
 	if len(texts) < 6 {
-		return nil, fmt.Errorf("found %d fields, expected 6 (second, minute, hour, day of month, "+
-			"month, weekday) or 7 (year last)", len(texts))
+		return nil, fmt.Errorf("found %s, expected 6 (second, minute, hour, day of month, "+
+			"month, weekday) or 7 (year last)", plural.Of(len(texts), "field", "fields"))
 	}
 	if len(texts) == 6 {
 		texts = append(texts, "*")

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-dev/holdfast/internal/attempt"
+	"github.com/holdfast-dev/holdfast/internal/plural"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -130,7 +131,8 @@ func runStatements(ctx context.Context, run *jobs.Run,
 			if err != nil {
 				return fmt.Errorf("statement %d: %w", i+1, err)
 			}
-			fmt.Fprintf(run.Output(), "statement %d: %d rows\n", i+1, affected)
+			fmt.Fprintf(run.Output(), "statement %d: %s\n", i+1,
+				plural.Of(int(affected), "row", "rows"))
 			rows = append(rows, affected)
 		}
 		return run.SetResult(storage.RowsAffected{Rows: rows})

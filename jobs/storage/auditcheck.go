@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/internal/plural"
 )
 
 // maxAhead is how far the time of an entry may be ahead of the clock of the store. The clock of
@@ -162,7 +164,8 @@ func (v *ChainCheck) agree(at ChainHead) bool {
 func (v *ChainCheck) checkRest(at ChainHead) {
 	for _, k := range v.rules.Known {
 		if k.Seq > v.Head.Seq {
-			v.found(v.Head.Seq+1, nil, fmt.Sprintf("the chain had %d links before", k.Seq))
+			v.found(v.Head.Seq+1, nil, fmt.Sprintf("the chain had %s before",
+				plural.Of(int(k.Seq), "link", "links")))
 			return
 		}
 	}
@@ -178,7 +181,7 @@ func (v *ChainCheck) checkRest(at ChainHead) {
 	case v.rules.MaxUnsealed > 0 && v.OldestUnsealed != nil &&
 		v.Now.Sub(*v.OldestUnsealed) > v.rules.MaxUnsealed:
 		v.Unattended = true
-		v.found(0, nil, fmt.Sprintf("%d entries have no link, the oldest for more than %v",
-			v.Unsealed, v.rules.MaxUnsealed))
+		v.found(0, nil, fmt.Sprintf("%s no link, the oldest for more than %v",
+			plural.Of(v.Unsealed, "entry has", "entries have"), v.rules.MaxUnsealed))
 	}
 }

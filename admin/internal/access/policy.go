@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/admin/password"
+	"github.com/holdfast-dev/holdfast/internal/plural"
 	"github.com/holdfast-dev/holdfast/internal/proxyheader"
 	"github.com/holdfast-dev/holdfast/internal/runes"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
@@ -75,7 +76,8 @@ func (p *Policy) Check(bad func(format string, args ...any)) {
 	p.OIDC.check(people, p.Hosts, len(p.CookieKeys), bad)
 	for i, key := range p.CookieKeys {
 		if len(key) < minCookieKey {
-			bad("cookie key %d has %d bytes, expected at least %d", i+1, len(key), minCookieKey)
+			bad("cookie key %d has %s, expected at least %d", i+1,
+				plural.Of(len(key), "byte", "bytes"), minCookieKey)
 		}
 	}
 }
@@ -165,8 +167,8 @@ func (p *Proxy) checkSecret(bad func(format string, args ...any)) {
 	case !proxyheader.IsName(p.SecretHeader), strings.EqualFold(p.SecretHeader, p.UserHeader):
 		bad("the header of the proxy's secret is %q, which has another meaning", p.SecretHeader)
 	case len(p.Secret) < proxyheader.MinSecret:
-		bad("the proxy's secret has %d bytes, expected at least %d", len(p.Secret),
-			proxyheader.MinSecret)
+		bad("the proxy's secret has %s, expected at least %d",
+			plural.Of(len(p.Secret), "byte", "bytes"), proxyheader.MinSecret)
 	case !proxyheader.IsValue(p.Secret):
 		bad("the proxy's secret has other bytes than printable ASCII without spaces")
 	}

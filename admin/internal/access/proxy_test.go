@@ -2,6 +2,7 @@ package access
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -63,14 +64,18 @@ func TestProxyProvesItselfByASecret(t *testing.T) {
 func TestProxySecretIsChecked(t *testing.T) {
 	for want, proxy := range map[string]Proxy{
 		"the proxy's secret and its header are needed together": {SecretHeader: "X-Secret"},
-		"the proxy's secret has %d bytes, expected at least %d": {SecretHeader: "X-Secret",
+		"the proxy's secret has 5 bytes, expected at least 32": {SecretHeader: "X-Secret",
 			Secret: "short"},
+		"the proxy's secret has 1 byte, expected at least 32": {SecretHeader: "X-Secret",
+			Secret: "s"},
 	} {
 		p := testPolicy(t)
 		proxy.Networks = p.Proxy.Networks
 		p.Proxy = &proxy
 		var got []string
-		p.Check(func(format string, _ ...any) { got = append(got, format) })
+		p.Check(func(format string, args ...any) {
+			got = append(got, fmt.Sprintf(format, args...))
+		})
 		if len(got) != 1 || got[0] != want {
 			t.Errorf("found %q, expected %q", got, want)
 		}

@@ -108,8 +108,8 @@ func (r *Reader) loadDurations(ctx context.Context, f *UpcomingConflicts, conten
 	}
 	if len(open) > 0 {
 		f.Cut = append(f.Cut,
-			fmt.Sprintf("The durations of %d of %d jobs are known so far: reload "+
-				"for the others", f.Jobs-len(open), f.Jobs))
+			fmt.Sprintf("The durations of %d of %s are known so far: reload "+
+				"for the others", f.Jobs-len(open), words.PlainFigure(f.Jobs, "job", "jobs")))
 	}
 	if never > 0 {
 		f.Cut = append(f.Cut,

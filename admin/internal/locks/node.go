@@ -129,5 +129,5 @@ func (n *ResourceNode) Slots() string {
 	if n.State != HeldItself || n.Locks[0].Mode != locking.Slotted {
 		return ""
 	}
-	return words.Count(len(n.Locks)) + " of " + words.Count(n.Locks[0].Slots) + " slots"
+	return words.Count(len(n.Locks)) + " of " + words.Figure(n.Locks[0].Slots, "slot", "slots")
 }

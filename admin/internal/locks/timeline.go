@@ -165,8 +165,8 @@ func (t *Timeline) Notes() []string {
 			"merged bars. Zoom in to see them.")
 	}
 	if n := t.Chart.Overlapping; n > 0 {
-		notes = append(notes, words.Count(n)+
-			" runs overlap, because too many ran at the same time.")
+		notes = append(notes, words.Figure(n, "run overlaps", "runs overlap")+
+			", because too many ran at the same time.")
 	}
 	for _, text := range t.Cut {
 		notes = append(notes, words.Sentence(words.Title(words.Grouped(text))))

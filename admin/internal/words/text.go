@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/ansi"
+	"github.com/holdfast-dev/holdfast/internal/plural"
 )
 
 // Number writes small numbers as words.
@@ -24,18 +25,12 @@ func Number(n int) string {
 
 // Plural writes a number, small ones as words, with the singular or the plural of a noun.
 func Plural(n int, one, many string) string {
-	if n == 1 {
-		return Number(n) + " " + one
-	}
-	return Number(n) + " " + many
+	return Number(n) + " " + plural.Word(n, one, many)
 }
 
 // Verb returns one if n is 1, else many.
 func Verb(n int, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
+	return plural.Word(n, one, many)
 }
 
 // Figure writes a number in figures, with the singular or the plural of a noun.
@@ -43,7 +38,7 @@ func Figure(n int, one, many string) string { return Count(n) + " " + Verb(n, on
 
 // PlainFigure is Figure without commas, for sentences of the API. Pages show them with Grouped.
 func PlainFigure(n int, one, many string) string {
-	return strconv.Itoa(n) + " " + Verb(n, one, many)
+	return plural.Of(n, one, many)
 }
 
 // Count writes a number of things with commas between its thousands: 25,884.

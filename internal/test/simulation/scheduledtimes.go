@@ -10,7 +10,8 @@ import (
 
 // together matches the detail of a record that covers earlier scheduled times.
 var together = regexp.MustCompile(
-	`; (at least )?(\d+) earlier scheduled times since (\S+) have no records of their own`)
+	`; (at least )?(\d+) earlier scheduled times? since (\S+) ` +
+		`(?:has no record of its|have no records of their) own`)
 
 // collective is the part of one record that covers earlier scheduled times.
 type collective struct {
