@@ -4,22 +4,47 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 	"github.com/holdfast-dev/holdfast/internal/test/speedtest"
 )
 
 // A user who may write 64 KB of a configuration, or add a job of that size, cannot keep a replica
-// busy with it.
+// busy with it: the time grows with the size of the text, and not faster.
 func TestHostileTextsAreFast(t *testing.T) {
-	// Outside the soak a quarter of the text has a quarter of the time.
-	part := soak.Pick(4, 1)
-	size := (64 << 10) / part
-	// text repeats a part until the text has the size.
-	text := func(before, part, after string) string {
-		return before + strings.Repeat(part, (size-len(before)-len(after))/len(part)) + after
+	size := (64 << 10) / soak.Pick(2, 1)
+	linear := func(name string, texts func(size int) map[string]string, read func(text string)) {
+		small := texts(size / speedtest.Times)
+		for of, text := range texts(size) {
+			t.Run(name+of, func(t *testing.T) {
+				speedtest.Linear(t, func() { read(small[of]) }, func() { read(text) })
+			})
+		}
 	}
+	linear("", hostileTexts, func(text string) { _, _ = parse(text) })
+	c := mustParse(t, "{timezone: UTC}")
+	linear("added/", hostileJobs, func(text string) {
+		_, _ = c.ParseJob("job", []byte(text), WithEnv(noEnv))
+	})
+}
+
+// repeatTo repeats a part until the text has the size.
+func repeatTo(size int, before, part, after string) string {
+	return before + strings.Repeat(part, (size-len(before)-len(after))/len(part)) + after
+}
+
+// hostileJobs returns jobs of this size, in bytes, by their names.
+func hostileJobs(size int) map[string]string {
+	return map[string]string{
+		"open variables": repeatTo(size, `{name: "`, "${A", `"}`),
+		"tables":         repeatTo(size, "{tables: [", "a,", "]}"),
+		"blank lines":    repeatTo(size, "name: >\n  a\n", "\n", "handler: x\n"),
+	}
+}
+
+// hostileTexts returns configurations of this size, in bytes, by their names.
+func hostileTexts(size int) map[string]string {
+	text := func(before, part, after string) string { return repeatTo(size, before, part, after) }
 	named := func(part, end string) string { return text("replica:\n  name: 'x", part, end) }
 	job := func(key, part, end string) string {
 		return text(
@@ -29,13 +54,8 @@ func TestHostileTextsAreFast(t *testing.T) {
 	webhook := func(key, part, end string) string {
 		return text("webhooks: [{name: a, url: 'http://a', secret: 'x', "+key, part, end+"}]\n")
 	}
-	// On a busy machine ordinary jobs take longer than usual too.
-	table := ordinaryJobs()
-	table = table[:1+strings.LastIndex(table[:len(table)/part], "\n")]
-	ordinary := func() { mustParse(t, table) }
-	limit := 100 * time.Millisecond / time.Duration(part)
 	blank := strings.Repeat("\n", maxBlankLines)
-	for name, text := range map[string]string{
+	return map[string]string{
 		"open variables":             named("${A", "'"),
 		"open variables in lines":    named("\n    ${A", "'"),
 		"open variables in a list":   text("jobs: [", "'${A',", "]"),
@@ -59,11 +79,11 @@ func TestHostileTextsAreFast(t *testing.T) {
 		"one key":                    text("", "a: b\n", ""),
 		"one key of a list item":     text("- a: b\n", "  a: b\n", ""),
 		"one key in braces":          text("jobs: {", "a: 1,", "}"),
-		"unknown keys":               numbered("", "w%d: 1\n", ""),
+		"unknown keys":               numbered(size, "", "w%d: 1\n", ""),
 		"texts for jobs":             text("jobs: [", "a,", "]"),
 		"nothing for jobs":           text("jobs:\n", "-\n", ""),
 		"jobs without keys":          text("jobs:\n", "- {}\n", ""),
-		"jobs after unknown ones": numbered("jobs:\n",
+		"jobs after unknown ones": numbered(size, "jobs:\n",
 			"- {name: j%[1]d, handler: own, schedule: {after: [k%[1]d]}}\n", ""),
 		"aliases":                  text("jobs: [&a x, ", "*a, ", "]"),
 		"anchors":                  text("", "&a ", ""),
@@ -112,42 +132,27 @@ func TestHostileTextsAreFast(t *testing.T) {
 		"networks":                 text("admin: {trusted_proxy: {networks: [", "1.1.1.1,", "]}}"),
 		"memcached servers":        text("locking: {memcached: {servers: [", "'a:1',", "]}}"),
 		"a surrogate without half": text("replica:\n  name: \"", `\ud800`, "\"\n"),
-	} {
-		t.Run(name, func(t *testing.T) {
-			speedtest.WithinOrLike(t, name, limit, ordinary, func() { _, _ = parse(text) })
-		})
-	}
-	c := mustParse(t, "{timezone: UTC}")
-	for name, text := range map[string]string{
-		"open variables": text(`{name: "`, "${A", `"}`), "tables": text("{tables: [", "a,", "]}"),
-		"blank lines": text("name: >\n  a\n", "\n", "handler: x\n"),
-	} {
-		t.Run("added/"+name, func(t *testing.T) {
-			speedtest.WithinOrLike(t, name, limit, ordinary, func() {
-				_, _ = c.ParseJob("job", []byte(text), WithEnv(noEnv))
-			})
-		})
 	}
 }
 
 // ordinaryJobs returns a file of 60 KB with jobs as users write them.
 func ordinaryJobs() string {
-	return numbered("jobs:\n", "- {name: j%[1]d, handler: sql, schedule: '@daily', "+
+	return numbered(60<<10, "jobs:\n", "- {name: j%[1]d, handler: sql, schedule: '@daily', "+
 		"tables: [t%[1]d], params: {statement: SELECT 1}}\n", "")
 }
 
-// numbered repeats a part with an increasing number until the text has 60 KB.
-func numbered(before, part, after string) string {
+// numbered repeats a part with an increasing number until the text has the size.
+func numbered(size int, before, part, after string) string {
 	var out strings.Builder
 	out.WriteString(before)
-	for i := 0; out.Len() < 60<<10; i++ {
+	for i := 0; out.Len() < size; i++ {
 		fmt.Fprintf(&out, part, i)
 	}
 	return out.String() + after
 }
 
 func TestCaps(t *testing.T) {
-	keys := numbered("jobs:\n  - name: a\n    params:\n", "      p%d: 1\n", "")
+	keys := numbered(60<<10, "jobs:\n  - name: a\n    params:\n", "      p%d: 1\n", "")
 	for name, test := range map[string]struct{ text, want string }{
 		"keys": {keys, "c.yaml:1004:7: not valid YAML: more than 1000 keys in one mapping"},
 		"items": {"admin: {hosts: [" + strings.Repeat("a,", maxListed+1) + "]}",

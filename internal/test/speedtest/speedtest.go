@@ -52,30 +52,60 @@ func WithinOrLike(t testing.TB, name string, limit time.Duration, ordinary, do f
 	}
 }
 
+// Times is how many times as large as the small input of [Linear] the large one is.
+const Times = 8
+
+// Linear fails the test if a time grows much faster than the size of the input. The input of large
+// is Times as large as that of small. Both are timed in turns, so on a busy machine both take
+// longer than usual. A linear time grows by the factor Times, and a quadratic one by its square.
+func Linear(t testing.TB, small, large func()) {
+	t.Helper()
+	const (
+		most    = 3 * Times
+		tries   = 20
+		least   = 3 // the first try fills caches
+		nothing = time.Millisecond
+	)
+	shorter, longer := time.Hour, time.Hour
+	for try := range tries {
+		shorter, longer = min(shorter, once(t, small)), min(longer, once(t, large))
+		if try+1 >= least && (longer < nothing || longer < most*shorter) {
+			return
+		}
+	}
+	t.Errorf("%s, and %s for %d times the input, want under %d times as long", shorter, longer,
+		Times, most)
+}
+
 // fastest returns how long do takes in the fastest of ten tries, or in the first one that takes
 // less than enough.
 func fastest(t testing.TB, enough time.Duration, do func()) time.Duration {
 	t.Helper()
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	best := time.Hour
 	for range 10 {
-		start, used := time.Now(), threadTime(t)
-		do()
-		took := min(time.Since(start), threadTime(t)-used)
-		if best = min(best, took); best < enough {
+		if best = min(best, once(t, do)); best < enough {
 			break
 		}
 	}
 	return best
 }
 
+// once returns how long do takes, or its processor time if that is less.
+func once(t testing.TB, do func()) time.Duration {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	start, used := time.Now(), threadTime(t)
+	do()
+	return min(time.Since(start), threadTime(t)-used)
+}
+
 // threadTime returns the processor time of this thread.
 func threadTime(t testing.TB) time.Duration {
 	t.Helper()
-	var usage unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_THREAD, &usage); err != nil {
+	var used unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &used); err != nil {
 		t.Fatal(err)
 	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+	return time.Duration(used.Nano())
 }
