@@ -44,7 +44,8 @@ WITH gone AS (
 ), lost AS (
     UPDATE holdfast.runs r SET state = 'lost', reason = 'released', detail = $2,
         finished_at = clock_timestamp()
-    FROM gone WHERE r.id = gone.run AND r.state = 'running' RETURNING r.id, r.job, r.replica
+    WHERE r.id = ANY(ARRAY(SELECT run FROM gone)) AND r.state = 'running'
+    RETURNING r.id, r.job, r.replica
 )
 SELECT gone.run, gone.token, coalesce(gone.owner,
     jsonb_build_object('replica', l.replica, 'job', l.job, 'run_id', l.id)),

@@ -82,6 +82,7 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"sessionPlaces", beginPipeline, sessionPlaces}, {"endWaits", beginPipeline, endWaits},
 		{"endClaims", beginPipeline, endClaims},
 		{"cancelWaiting", beginPipeline, cancelWaiting},
+		{"forceRelease", beginPipeline, forceRelease},
 		{"loseWaiting", beginPipeline, loseWaiting},
 		{"endSweptWaits", beginPipeline, endSweptWaits},
 		{"releaseSwept", beginPipeline, releaseSwept},
