@@ -59,6 +59,30 @@ func TestPlansOfPastSessions(t *testing.T) {
 	}
 }
 
+// The marks look up the latest runs and audit entries, whatever the planner knows of the tables.
+func TestPlansOfMarks(t *testing.T) {
+	s := newHarness(t)
+	check := func(known string) {
+		plan := s.plan("SELECT", readMarks)
+		for _, table := range []string{"runs", "audit"} {
+			if strings.Contains(plan, "Seq Scan on "+table) {
+				t.Errorf("%s: the marks read more of %s than the latest:\n%s", known, table, plan)
+			}
+		}
+	}
+	s.stopAutovacuum()
+	s.exec(`INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at)
+    SELECT gen_random_uuid(), 'job-' || n % 100, at, 'succeeded', at
+    FROM generate_series(1, 20000) n, LATERAL (SELECT now() - n * interval '1 second' AS at) t`)
+	s.exec(`INSERT INTO holdfast.audit
+    SELECT gen_random_uuid(), now() - n * interval '1 second', 'ann', '', '', '', '', '', 'trigger',
+        'job', '', NULL, '', '', NULL
+    FROM generate_series(1, 20000) n`)
+	check("no statistics")
+	s.exec("VACUUM ANALYZE")
+	check("with statistics")
+}
+
 // A page of the runs of a replica does not read the newer runs of others.
 func TestPlansOfRunsOfAReplica(t *testing.T) {
 	s := newHarness(t)

@@ -9,7 +9,8 @@ import (
 // readMarks reads small tables, and the end of large ones. Tokens only grow, so that the last token
 // and the sum of the live ones change with each claim that is added or deleted. A run that was
 // created just before the youngest may be committed after it. So the marks count the runs of the
-// two seconds before.
+// two seconds before. With one bound of the time, the planner expects a third of the table, and
+// reads all of it.
 const readMarks = `
 WITH claimed AS (
     SELECT (SELECT last_value FROM holdfast.tokens) || ' ' || coalesce(sum(token), 0) AS mark
@@ -26,8 +27,10 @@ WITH claimed AS (
 )
 SELECT
     concat_ws(' ', c.mark, w.mark, (SELECT id FROM youngest), (SELECT count(*) FROM (
-        SELECT FROM holdfast.runs WHERE created_at > (SELECT created_at FROM youngest)
-            - interval '2 s' AND ` + byCreation + ` LIMIT 1000) lately)),
+        SELECT FROM holdfast.runs WHERE created_at
+                BETWEEN (SELECT created_at FROM youngest) - interval '2 s'
+                AND (SELECT created_at FROM youngest) AND ` + byCreation + `
+            ORDER BY created_at DESC LIMIT 1000) lately)),
     concat_ws(' ', c.mark, w.mark),
     (SELECT definitions || ' ' || control_version FROM holdfast.meta),
     (SELECT md5(coalesce(string_agg(concat_ws(' ', id, version, ended_at,
@@ -36,8 +39,8 @@ SELECT
             FROM (SELECT * FROM holdfast.sessions
                 WHERE ended_at IS NULL OR ended_at > clock_timestamp() - $1::interval) s),
     concat_ws(' ', (SELECT id FROM latest), (SELECT count(*) FROM (
-        SELECT FROM holdfast.audit WHERE at > (SELECT at FROM latest) - interval '2 s'
-            LIMIT 1000) lately)),
+        SELECT FROM holdfast.audit WHERE at BETWEEN (SELECT at FROM latest) - interval '2 s'
+                AND (SELECT at FROM latest) ORDER BY at DESC LIMIT 1000) lately)),
     (SELECT concat_ws(' ', count(*), sum(tries), max(next_at), max(gave_up_at))
         FROM (SELECT tries, next_at, gave_up_at FROM holdfast.deliveries LIMIT 1000) d)
 FROM claimed c, waiting w`
