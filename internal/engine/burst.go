@@ -22,7 +22,7 @@ const (
 	markAgain = 250 * time.Millisecond
 	// markTimeout is how long a replica waits at most for the mark.
 	markTimeout = time.Second
-	// burstEnd is the time after the start of a burst, or after the last sign of progress, after
+	// burstEnd is the time after the start of a burst, or after the last progress mark, after
 	// which its first replicas neither look at its gates again nor leave a mark.
 	burstEnd = 3 * time.Second
 )
@@ -39,8 +39,8 @@ const (
 //
 // Replicas also have ranks for the burst itself. If the first ones find no mark, they look at the
 // gates of all firings, and leave the mark when all are begun. If another replica finds no mark for
-// some time, it looks at all gates itself. No replica outside the subset looks at them while the
-// replicas of the subset work off late firings (see progress).
+// some time, it looks at all gates itself. It does not while there are progress marks (see
+// progress).
 type burst struct {
 	burstKey
 	rank    int       // of this replica for the burst

@@ -13,7 +13,7 @@
 //	dispatcher.go     tick: move due firings to the ready queue, give them to free workers
 //	lookout.go        drop firings that the replicas before this one have begun
 //	burst.go          the same for many firings that start together, with one look
-//	progress.go       leave late firings to the replicas that work them off
+//	progress.go       leave late firings to the replicas that are about to begin them
 //	ready.go          the queue of ready firings, in an order that differs by replica
 //	prefilter.go      drop queued firings that other replicas have begun
 //	firing.go         all steps of one firing, in their order
@@ -92,9 +92,9 @@
 // has no mark. If nothing else is due before, it takes this step when it reads the mark, so that it
 // wakes once for a burst.
 //
-// If the subset is late but gets on with the firings in its queues, help would make it later. So a
-// replica of the subset says with a progress mark in each second that it expects to begin them in
-// time. As long as there are such marks, other replicas leave the firings of the burst to it, for a
+// If the subset is late but begins its firings, other replicas would only delay it. So a replica of
+// the subset leaves a progress mark in each second while it expects to begin its firings in time.
+// As long as there are such marks, other replicas leave the firings of the burst to it, for a
 // quarter of the misfire threshold at most, or of the deadline if that is shorter.
 //
 // A replica that is not alone takes due firings from its timetable every 50 ms at most, so that

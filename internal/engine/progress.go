@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// progressAgain is the time between two looks at a burst whose replicas work off late firings.
+	// progressAgain is the time between two looks at a burst of which late firings begin.
 	progressAgain = 500 * time.Millisecond
 	// progressTTL is how long memcached keeps a progress mark, at least.
 	progressTTL = 5 * time.Second
@@ -17,22 +17,21 @@ const (
 	slowShare = 10
 )
 
-// progress says how this replica works off the firings of a late burst, and until when others may
-// wait for that.
+// progress counts how many firings of a late burst, and of the bursts before it, have begun.
 //
 // If the replicas of the subset are slow for a while, their firings wait in their queues, but most
-// of these will still begin soon. Help would make them later: all other replicas would look at the
-// gates of all firings, and would start few of them with each transaction. So a cluster that is
-// overloaded once would stay so (decision 157). Therefore a replica that expects to begin the quick
-// firings of its queue in time leaves a progress mark for each burst among them, in each second. As
-// long as another replica finds such a mark, it leaves the burst to the first replicas of its
-// firings, but never beyond the leave limit of one of the jobs. A burst with many slow firings has
-// no such mark, because free workers of other replicas do help then.
+// of these still begin in time. If other replicas looked at the gates of all these firings, they
+// would cause many requests, and start few firings with each transaction. So an overloaded cluster
+// would not recover (decision 157). Therefore a replica that expects to begin the quick firings of
+// its queue in time leaves a progress mark for each burst among them, in each second. As long as
+// another replica finds such a mark, it leaves the burst to the first replicas of its firings,
+// until a leave limit ends. A burst with many slow firings has no such mark, because free workers
+// of other replicas help then.
 type progress struct {
 	latest  time.Time // the earliest time at which a leave limit ends
 	tries   int       // quick firings that this replica tries, as one of the first three replicas
-	slow    int       // firings whose handlers are surely slow
-	settled int       // firings of this and of earlier bursts that began or were begun since counted
+	slow    int       // firings whose handlers are known to be slow
+	settled int       // firings of this and of earlier bursts that have begun since counted
 	counted time.Time
 }
 
@@ -70,8 +69,8 @@ func (l *lookout) countProgress(of *burst) {
 	}
 }
 
-// works reports whether firings of the burst are still in the queue of this replica, and will have
-// begun in time if the queue gets on as it did since the last call.
+// works reports whether firings of the burst are still in the queue of this replica, and will begin
+// in time at the rate since the last call.
 func (l *lookout) works(m *burst, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,14 +97,17 @@ func (l *lookout) showProgress(ctx context.Context, due []*burst) []*burst {
 	})
 }
 
-// othersWork reports whether another replica works off the firings of the burst.
+// othersWork reports whether another replica has left a progress mark for the burst, and no leave
+// limit has ended.
 func (l *lookout) othersWork(ctx context.Context, m *burst, now time.Time) bool {
 	return now.Before(m.latest) &&
 		l.anyMarked(ctx, m.progressMark(now), m.progressMark(now.Add(-time.Second)))
 }
 
 // progressMark returns the name of the burst's progress mark of a second.
-func (m *burst) progressMark(at time.Time) string { return fmt.Sprintf("%s@%d", m.mark(), at.Unix()) }
+func (m *burst) progressMark(at time.Time) string {
+	return fmt.Sprintf("%s@%d", m.mark(), at.Unix())
+}
 
 // postpone returns when to look at the burst again. From then on, the replica waits for the mark as
 // it does for that of a burst that is not late.

@@ -102,8 +102,8 @@ func TestStuckReplicaLosesItsLateBurst(t *testing.T) {
 		m.expectOthers(noMark*10+1, 0)
 		m.run(0, 24, 3*time.Second)
 		if first := m.byRank[0]; first.reads.keys < 1000 || first.ready.len() == 0 {
-			t.Errorf("got %d keys read and %d firings queued, want all gates and some", first.reads.keys,
-				first.ready.len())
+			t.Errorf("got %d keys read and %d firings queued, want all gates and some",
+				first.reads.keys, first.ready.len())
 		}
 	})
 }
