@@ -95,13 +95,17 @@ func (l *lookout) share(p *planned, longest time.Duration, members *members) boo
 	if p.burst == nil {
 		return false
 	}
+	together := l.clock.now().Add(markAfter)
+	if p.burst.sum.number == 0 && p.burst.due.Before(together) {
+		p.burst.due = together // this replica is late, and is about to share more firings
+	}
 	p.burst.firings = append(p.burst.firings, *p)
 	p.burst.sum.add(p.scheduledAt, 1, p.entry.digest())
 	p.burst.endBefore(p.entry.leaveLimit())
 	if !p.entry.quickness.mayBeQuick() {
 		p.burst.slow++
 	} else if p.rank < sharedRank {
-		p.burst.expect(l.clock.now())
+		l.expect(p.burst)
 	}
 	return true
 }
@@ -236,6 +240,9 @@ func (l *lookout) lookAtBurst(ctx context.Context, m *burst) {
 		l.lookAgain(m, again)
 		return
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tried = slices.DeleteFunc(l.tried, func(other *burst) bool { return other == m })
 	// A waiting firing keeps the burst in memory, but needs no list.
 	m.cohorts, m.firings, m.missing = nil, nil, nil
 }

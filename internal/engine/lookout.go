@@ -60,6 +60,7 @@ type lookout struct {
 	due       []turn              // a heap
 	gathering map[burstKey]*burst // to which firings are still added
 	open      []*burst            // to be looked at again
+	tried     []*burst            // with firings that this replica tries
 	wake      chan struct{}       // holds a value when a firing or a burst was added
 }
 

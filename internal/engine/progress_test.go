@@ -17,16 +17,18 @@ import (
 const lateRank = 4
 
 // newLateBurst returns a burst of quick firings that all wait in the queue of one replica. All
-// other replicas have left them to it together. They do so for 15 s at most.
-func newLateBurst(t *testing.T, replicas, n int) *burstTest {
+// other replicas have left them to it together. They do so for a quarter of the misfire threshold.
+func newLateBurst(t *testing.T, replicas, n int, threshold time.Duration) *burstTest {
 	t.Helper()
 	m := newBurstTest(t, replicas, n)
 	for _, e := range m.firings {
+		e.MisfireThreshold = threshold
 		e.quickness.calls.add(time.Millisecond)
 	}
 	for rank, o := range m.byRank {
 		members := o.ranking.at(m.start)
 		clear(o.gathering)
+		o.tried = nil
 		if rank != lateRank {
 			c := &cohort{entries: m.firings}
 			(&dispatcher{controlState: &controlState{}}).summarize(c, m.start)
@@ -79,7 +81,7 @@ func (m *burstTest) expectOthers(keys, queued int) {
 // While a replica works off its late firings, no other replica looks at their gates or tries them.
 func TestLateBurstIsLeftToItsReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newLateBurst(t, 24, 1000)
+		m := newLateBurst(t, 24, 1000, time.Minute)
 		go m.workOff(t.Context(), 9*time.Millisecond)
 		m.run(0, 24, 8900*time.Millisecond)
 		m.expectOthers(noMark*18, 0) // in each of 18 looks the mark and two progress marks
@@ -94,7 +96,7 @@ func TestLateBurstIsLeftToItsReplica(t *testing.T) {
 // When the replica gets stuck, the others look at the gates, and queue what is left.
 func TestStuckReplicaLosesItsLateBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newLateBurst(t, 24, 1000)
+		m := newLateBurst(t, 24, 1000, time.Minute)
 		working, stuck := context.WithTimeout(t.Context(), 5*time.Second)
 		defer stuck()
 		go m.workOff(working, 9*time.Millisecond)
@@ -111,7 +113,7 @@ func TestStuckReplicaLosesItsLateBurst(t *testing.T) {
 // A replica that is too slow to begin its firings within the leave limit leaves no progress mark.
 func TestSlowReplicaIsHelped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newLateBurst(t, 24, 1000)
+		m := newLateBurst(t, 24, 1000, time.Minute)
 		go m.workOff(t.Context(), 17*time.Millisecond)
 		m.run(0, 24, 500*time.Millisecond)
 		m.expectOthers(3*1000, 3)
@@ -122,7 +124,7 @@ func TestSlowReplicaIsHelped(t *testing.T) {
 func TestSlowFiringsAreHelped(t *testing.T) {
 	for slow, keys := range map[int]int{100: noMark * 2, 101: 3 * 1000} {
 		synctest.Test(t, func(t *testing.T) {
-			m := newLateBurst(t, 24, 1000)
+			m := newLateBurst(t, 24, 1000, time.Minute)
 			for _, burst := range m.byRank[lateRank].gathering {
 				burst.slow = slow
 			}
@@ -133,10 +135,49 @@ func TestSlowFiringsAreHelped(t *testing.T) {
 	}
 }
 
-// Nobody waits beyond the leave limit, although the replica gets on.
+// Nobody waits beyond a leave limit.
+func TestShortLeaveLimitEndsTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newLateBurst(t, 24, 1000, 2*time.Second)
+		working, stuck := context.WithTimeout(t.Context(), 400*time.Millisecond)
+		defer stuck()
+		go m.workOff(working, 450*time.Microsecond) // it would need 450 of 500 ms
+		m.run(0, 24, 499*time.Millisecond)
+		m.expectOthers(noMark, 0)
+		m.run(0, 3, 101*time.Millisecond)
+		m.expectOthers(2*noMark+1000+200, 1)
+	})
+}
+
+// A replica that is late to take firings from its timetable has one burst for those that it takes
+// together.
+func TestLateFiringsAreSharedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newLateBurst(t, 24, 20, time.Minute)
+		o := m.byRank[lateRank]
+		clear(o.gathering)
+		o.tried = nil
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go o.run(ctx)
+		time.Sleep(time.Second)
+		for _, p := range m.turns() {
+			p.rank = 0
+			o.share(&p, time.Minute, o.ranking.at(m.start))
+			time.Sleep(5 * time.Millisecond)
+		}
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if len(o.tried) != 1 || o.tried[0].tries != 20 {
+			t.Errorf("got %d bursts, want one with all firings", len(o.tried))
+		}
+	})
+}
+
+// Nobody waits for longer than longestProgress, although firings begin and the leave limit is long.
 func TestLateBurstHasAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newLateBurst(t, 24, 1000)
+		m := newLateBurst(t, 24, 1000, time.Hour)
 		late := m.byRank[lateRank]
 		if _, ok := late.ready.pop(); !ok { // a firing that gets no further
 			t.Fatal("the queue is empty")
@@ -192,7 +233,7 @@ func TestPrefilterNotesBegunFirings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := memory.New()
 		d := newSieving(t, backend)
-		m := newLateBurst(t, 5, 20)
+		m := newLateBurst(t, 5, 20, time.Minute)
 		d.ready, d.lookout = m.byRank[lateRank].ready, m.byRank[lateRank].lookout
 		first, ok := d.ready.pop()
 		if !ok {

@@ -171,8 +171,8 @@ func (e *entry) leaveLimit() time.Duration {
 }
 
 // longestDelay returns the longest time for which a replica leaves a firing to others, whatever its
-// rank is: the leave limit of the job, or half of the time to the next scheduled time if that is
-// shorter. next is the zero time if there is no next scheduled time.
+// rank is, if there are no progress marks: the leave limit of the job, or half of the time to the
+// next scheduled time if that is shorter. next is the zero time if there is no next scheduled time.
 func longestDelay(limit time.Duration, scheduledAt, next time.Time) time.Duration {
 	if next.IsZero() {
 		return limit
