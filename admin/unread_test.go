@@ -147,31 +147,55 @@ func TestStatusOfASlowPage(t *testing.T) {
 	})
 }
 
-// TestStatusBehindSlowPages lets a page wait for a connection that slow pages have. It must say
-// that the server is busy, with the status of before. A later page that gets no answer although no
-// other page has a connection must say that the store does not answer.
-func TestStatusBehindSlowPages(t *testing.T) {
+// TestStatusBehindSlowRequests lets a page wait for a connection that slow pages or requests of the
+// API have. It must say that the server is busy, with the status of before. A later page that gets
+// no answer although no other request has a connection must say that the store does not answer.
+func TestStatusBehindSlowRequests(t *testing.T) {
+	for _, slow := range []string{"/locks", "/api/v1/locks/tree"} {
+		synctest.Test(t, func(t *testing.T) {
+			store, handler := newStalling(t)
+			store.locks.Store(true)
+			for range 2 {
+				go get(t, handler, slow)
+			}
+			synctest.Wait()
+			time.Sleep(time.Millisecond) // the slow requests began earlier
+			store.clock.Store(true)
+			reply := get(t, handler, "/runs")
+			if body := reply.Body.String(); reply.Code != http.StatusServiceUnavailable ||
+				!strings.Contains(body, "Too many requests query the database at the same time.") ||
+				strings.Contains(body, "does not answer.</strong>") {
+				t.Errorf("%s: got %d %s, want 503 and that too many ask", slow, reply.Code, body)
+			}
+			store.clock.Store(false)
+			checkHealthy(t, handler)
+			time.Sleep(time.Millisecond)
+			store.clock.Store(true)
+			reply = get(t, handler, "/runs")
+			if body := reply.Body.String(); !strings.Contains(body, "does not answer.</strong>") {
+				t.Errorf("%s: got %s, want that the store does not answer", slow, body)
+			}
+		})
+	}
+}
+
+// TestStatusBesideAMonitor polls the API while the state of the cluster cannot be read. Its answers
+// must not hide that from the pages.
+func TestStatusBesideAMonitor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, handler := newStalling(t)
-		store.locks.Store(true)
-		for range 2 {
-			go get(t, handler, "/locks")
-		}
-		synctest.Wait()
-		time.Sleep(time.Millisecond) // the slow pages began earlier
-		store.clock.Store(true)
-		reply := get(t, handler, "/runs")
-		if body := reply.Body.String(); reply.Code != http.StatusServiceUnavailable ||
-			!strings.Contains(body, "Too many requests query the database at the same time.") ||
-			strings.Contains(body, "does not answer.</strong>") {
-			t.Errorf("got %d %s, want 503 and that too many ask", reply.Code, body)
-		}
-		store.clock.Store(false)
 		checkHealthy(t, handler)
 		time.Sleep(time.Millisecond)
 		store.clock.Store(true)
-		reply = get(t, handler, "/runs")
-		if body := reply.Body.String(); !strings.Contains(body, "does not answer.</strong>") {
+		shown := make(chan string, 1)
+		go func() { shown <- get(t, handler, "/runs").Body.String() }()
+		for range 4 {
+			time.Sleep(time.Second)
+			if reply := get(t, handler, "/api/v1/locks"); reply.Code != http.StatusOK {
+				t.Errorf("got %d %s for the monitor, want 200", reply.Code, reply.Body)
+			}
+		}
+		if body := <-shown; !strings.Contains(body, "does not answer.</strong>") {
 			t.Errorf("got %s, want that the store does not answer", body)
 		}
 	})

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
@@ -22,7 +23,8 @@ type Reader struct {
 	groups    *records.Cached[[]storage.Group]
 	delays    startDelays
 	counted   *records.Keyed[histogramSpan, []storage.Quarter]
-	ops       *operations.Operations // may be nil
+	ops       *operations.Operations    // may be nil
+	answered  atomic.Pointer[time.Time] // when Snapshot last read the state; nil: never
 }
 
 // NewReader returns a reader of a store. Upcoming returns the next firing after from of each

@@ -44,8 +44,19 @@ func (r *Reader) Snapshot(ctx context.Context) (p Snapshot, err error) {
 	if p.Drift, err = r.driftedJobs(ctx, p.Replicas); err != nil {
 		return p, err
 	}
-	p.Facts, err = r.known.Get(ctx, p.Now)
-	return p, err
+	if p.Facts, err = r.known.Get(ctx, p.Now); err != nil {
+		return p, err
+	}
+	r.answered.Store(new(time.Now()))
+	return p, nil
+}
+
+// AnsweredSince reports whether Snapshot read the state at that time or later, by the local clock.
+// Answers to other queries do not count, because a store whose sessions cannot be read may still
+// give them.
+func (r *Reader) AnsweredSince(t time.Time) bool {
+	at := r.answered.Load()
+	return at != nil && !at.Before(t)
 }
 
 // replicas returns sessions by name, the latest session of a name first.

@@ -16,10 +16,9 @@ const maxCachedPages = 32
 
 // pageCache holds the last state of each page, for the time when the store does not answer.
 type pageCache struct {
-	mu       sync.Mutex
-	pages    []cachedPage // newest last
-	answered time.Time    // when a request that read the state last used the store
-	silent   atomic.Bool  // the last query of the store failed
+	mu     sync.Mutex
+	pages  []cachedPage // newest last
+	silent atomic.Bool  // the last query of the store failed
 }
 
 type cachedPage struct {
@@ -38,20 +37,6 @@ func (l *pageCache) put(key string, p cluster.Snapshot, content any) {
 		l.pages = slices.Delete(l.pages, 0, 1)
 	}
 	l.pages = append(l.pages, cachedPage{key, p, content, time.Now()})
-}
-
-// noteAnswer notes that a request that read the state of the cluster uses the store now.
-func (l *pageCache) noteAnswer() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.answered = time.Now()
-}
-
-// answeredSince reports whether a request that read the state used the store after a time.
-func (l *pageCache) answeredSince(t time.Time) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.answered.After(t)
 }
 
 // lookup returns the cached content of the key and its age, or nil if there is none.

@@ -22,7 +22,7 @@ const maxIndented = 16 << 10
 func Answer[T any](s *Site, w http.ResponseWriter, r *http.Request,
 	load func(ctx context.Context) (T, error)) {
 	var value T
-	err := s.Queries.Run(r.Context(), func(ctx context.Context) (err error) {
+	err := s.query(r.Context(), func(ctx context.Context) (err error) {
 		value, err = load(ctx)
 		return err
 	})

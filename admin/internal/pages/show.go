@@ -101,7 +101,7 @@ func QueryOrCached[T any](s *Site, ctx context.Context, key string, f *Frame,
 	}
 	var snap *cluster.Snapshot // nil until it is read
 	var content T
-	err := s.Queries.Run(ctx, func(ctx context.Context) error {
+	err := s.query(ctx, func(ctx context.Context) error {
 		if f.Events != "" {
 			s.Poll(ctx)
 			f.Events = s.Events(ctx, f.topics) // the position before all that the page shows
@@ -110,8 +110,6 @@ func QueryOrCached[T any](s *Site, ctx context.Context, key string, f *Frame,
 		if err != nil {
 			return err
 		}
-		s.pageCache.noteAnswer()
-		defer s.pageCache.noteAnswer() // until then load used a connection
 		snap, f.Now = &read, read.Now
 		content, err = load(ctx, read)
 		return err
@@ -128,7 +126,7 @@ func QueryOrCached[T any](s *Site, ctx context.Context, key string, f *Frame,
 		s.judge(ctx, f, snap)
 		return nil, 0, err
 	}
-	if snap == nil && s.pageCache.answeredSince(begin) {
+	if snap == nil && s.usedSince(begin) {
 		err = ErrBusy // other requests had the connections
 	}
 	s.StoreFailed(ctx, err)

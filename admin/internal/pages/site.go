@@ -2,6 +2,7 @@ package pages
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -17,6 +18,8 @@ type Site struct {
 	Parts
 	Guard     *access.Guard
 	pageCache pageCache
+	// used is when a request during which the state was read last ended; nil: none has.
+	used atomic.Pointer[time.Time]
 }
 
 // Parts are what a Site needs.
@@ -41,4 +44,24 @@ func NewSite(parts Parts, policy access.Policy, shared access.Shared) (*Site, er
 	var err error
 	s.Guard, err = access.NewGuard(policy, parts.Prefix, shared, s, s.Log)
 	return s, err
+}
+
+// query runs load as Queries.Run does. It notes the end of load if the state of the cluster was
+// read meanwhile: until then load may have held a connection to a store that answers.
+func (s *Site) query(ctx context.Context, load func(ctx context.Context) error) error {
+	return s.Queries.Run(ctx, func(ctx context.Context) error {
+		begin := time.Now()
+		defer func() {
+			if s.Cluster.AnsweredSince(begin) {
+				s.used.Store(new(time.Now()))
+			}
+		}()
+		return load(ctx)
+	})
+}
+
+// usedSince reports whether requests used a store that answers at that time or later.
+func (s *Site) usedSince(t time.Time) bool {
+	used := s.used.Load()
+	return s.Cluster.AnsweredSince(t) || used != nil && !used.Before(t)
 }
