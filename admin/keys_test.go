@@ -6,7 +6,10 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/holdfast-dev/holdfast/internal/test/browsertest"
 )
 
 // TestListedKeys opens the list of keys with the keyboard. It checks that the list closes and
@@ -128,6 +131,86 @@ func TestListedKeys(t *testing.T) {
 			t.Errorf("the list lacks %q", key)
 		}
 	}
+}
+
+// TestShortcutsCanBeTurnedOff turns the shortcuts off in the list of keys, and on again on the page
+// of the search. The choice must apply at once, to another open page of the browser, and to pages
+// that are opened later.
+func TestShortcutsCanBeTurnedOff(t *testing.T) {
+	t.Parallel()
+	const (
+		helps   = `document.getElementById("keyboard").open`
+		inHelp  = `document.querySelector("#keyboard [data-shortcuts]")`
+		onPage  = `document.querySelector("main [data-shortcuts]")`
+		hint    = `document.querySelector(".find kbd").checkVisibility()`
+		match   = `document.querySelector("[data-match-number]").textContent`
+		aMatch  = "?attempt=3&find=prices&match=17&refresh=off"
+		blurred = `document.activeElement.blur()`
+	)
+	window := tab(t)
+	site := siteIn(t, window, newServer(t, story()).Handler())
+	log := site + "/runs/" + id(302).String() + aMatch
+	open := func(window context.Context, address string) {
+		t.Helper()
+		visit(t, window, screens()[2], address)
+	}
+	is := func(window context.Context, what string, want bool) {
+		t.Helper()
+		if got := evaluate[bool](t, window, what); got != want {
+			t.Errorf("%s is %t, want %t", what, got, want)
+		}
+	}
+	// handled reports whether the script handles a key.
+	handled := func(window context.Context, key string) bool {
+		t.Helper()
+		return evaluate[bool](t, window, fmt.Sprintf(`!document.body.dispatchEvent(
+			new KeyboardEvent("keydown", {key: %q, bubbles: true, cancelable: true}))`, key))
+	}
+	check := func(window context.Context, on bool) {
+		t.Helper()
+		is(window, hint, on)
+		for _, key := range []string{"/", "n", "p", "?"} {
+			if got := handled(window, key); got != on {
+				t.Errorf("the key %s is handled: %t, want %t", key, got, on)
+			}
+			evaluate[any](t, window, blurred)
+		}
+		is(window, helps, on)
+		evaluate[any](t, window, `document.getElementById("keyboard").close()`)
+	}
+	other := browsertest.Tab(t, window) // of the same browser
+	open(other, log)
+	open(window, log)
+	press(t, window, "?")
+	until(t, window, helps)
+	if err := chromedp.Do(window, chromedp.KeyEvent(kb.Tab,
+		chromedp.KeyModifiers(chromedp.ModifierShift))); err != nil {
+		t.Fatal(err)
+	}
+	until(t, window, `document.activeElement === `+inHelp)
+	is(window, inHelp+`.checked`, true)
+	press(t, window, " ")
+	until(t, window, `!`+inHelp+`.checked`)
+	press(t, window, kb.Escape)
+	until(t, window, `!`+helps)
+	check(window, false)
+	until(t, other, `!`+inHelp+`.checked`)
+	check(other, false)
+	open(window, log)
+	check(window, false)
+	if got := evaluate[string](t, window, match); got != "17" {
+		t.Errorf("match %s is shown, want 17", got)
+	}
+
+	evaluate[any](t, window, `document.querySelector('.foot a[href$="#keys"]').click()`)
+	until(t, window, `location.pathname === "/search" && document.readyState === "complete"`)
+	is(window, onPage+`.checked`, false)
+	evaluate[any](t, window, onPage+`.click()`)
+	is(window, inHelp+`.checked`, true)
+	open(window, log)
+	check(window, true)
+	until(t, other, inHelp+`.checked`)
+	check(other, true)
 }
 
 // theBars are the bars and cells of the first chart of a page.

@@ -162,10 +162,33 @@
   setClock();
   setInterval(tickInPlace, 1000);
 
-  // The key / leads to the search, and ? shows the keys. In fields and with other keys held they are
-  // text.
+  // The viewer can turn off the shortcuts of one character, because speech input and accidental keys
+  // can trigger them (WCAG 2.1.4). The browser keeps the choice for all pages, or a page without
+  // storage for itself.
+  let hasShortcuts = true;
+  const showShortcuts = () => {
+    try {
+      hasShortcuts = localStorage.getItem("holdfast-shortcuts") !== "off";
+    } catch {} // no storage
+    for (const e of document.querySelectorAll("[data-shortcuts]")) e.checked = hasShortcuts;
+    for (const e of document.querySelectorAll(".find kbd")) e.hidden = !hasShortcuts;
+  };
+  document.addEventListener("change", (event) => {
+    if (!("shortcuts" in event.target.dataset)) return;
+    hasShortcuts = event.target.checked;
+    try {
+      localStorage.setItem("holdfast-shortcuts", hasShortcuts ? "on" : "off");
+    } catch {} // no storage
+    showShortcuts();
+  });
+  window.addEventListener("storage", showShortcuts); // another page changed the choice
+  window.addEventListener("pageshow", showShortcuts); // after the browser has restored fields
+  // In fields and with other keys held, the characters are text.
+  const isShortcut = (event) => hasShortcuts && !event.ctrlKey && !event.metaKey && !event.altKey && !event.target.closest?.("input, select, textarea");
+
+  // The key / leads to the search, and ? shows the keys.
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, select, textarea")) return;
+    if (!isShortcut(event)) return;
     if (event.key === "/" && document.getElementById("search")) {
       event.preventDefault();
       document.getElementById("search").focus();
@@ -433,7 +456,7 @@
   let back = false; // Shift is held, so Enter in the field leads back
   document.addEventListener("keydown", (event) => {
     back = event.shiftKey;
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, select, textarea")) return;
+    if (!isShortcut(event)) return;
     if ((event.key === "n" || event.key === "p") && stepMatch(event.key === "n" ? 1 : -1)) event.preventDefault();
   });
   document.addEventListener("submit", (event) => {
