@@ -28,7 +28,7 @@ type generations struct {
 	mu      sync.Mutex // not held during calls of the store
 	known   map[string]int64
 	pending map[string]int64 // sign-outs that are not in the store yet
-	read    time.Time        // when the last reading began
+	read    time.Time        // when the last exchange that has ended began
 	failing bool             // an error was logged
 }
 
@@ -67,9 +67,14 @@ func (g *generations) refresh(ctx context.Context, maxAge time.Duration) {
 		}
 	}
 	defer func() { <-g.reading }()
-	if !g.readAfter(oldest) {
-		g.heard(g.exchange(ctx))
+	if g.readAfter(oldest) {
+		return
 	}
+	began := time.Now()
+	g.heard(g.exchange(ctx))
+	g.mu.Lock()
+	g.read = began // only now, so that other requests wait for the exchange
+	g.mu.Unlock()
 }
 
 // readAfter reports whether the last reading began after a time.
@@ -84,7 +89,6 @@ func (g *generations) exchange(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), generationsTimeout)
 	defer cancel()
 	g.mu.Lock()
-	g.read = time.Now()
 	pending := maps.Clone(g.pending)
 	g.mu.Unlock()
 	for user, generation := range pending {

@@ -14,10 +14,12 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // signedOut has two replicas and cookies of two users.
 type signedOut struct {
+	policy     Policy
 	shared     *accesstest.SignOuts
 	here       http.Handler
 	there      http.Handler
@@ -27,13 +29,19 @@ type signedOut struct {
 
 func newSignedOut(t *testing.T) *signedOut {
 	t.Helper()
-	s := &signedOut{shared: new(accesstest.SignOuts)}
-	shared, policy := Shared{SignOuts: s.shared}, testPolicy(t)
-	s.here = handlerOf(newSharedGuard(t, policy, shared, zerolog.New(&s.logged)))
-	s.there = handlerOf(newSharedGuard(t, policy, shared, zerolog.Nop()))
+	s := &signedOut{policy: testPolicy(t), shared: new(accesstest.SignOuts)}
+	s.here = handlerOf(newSharedGuard(t, s.policy, Shared{SignOuts: s.shared},
+		zerolog.New(&s.logged)))
+	s.there = s.replica(t, s.shared)
 	s.anna = accesstest.CookieOf(t, s.here, "anna", "correct horse")
 	s.vera = accesstest.CookieOf(t, s.here, "vera", "staple")
 	return s
+}
+
+// replica returns a further replica with the same users.
+func (s *signedOut) replica(t *testing.T, shared storage.SignOuts) http.Handler {
+	t.Helper()
+	return handlerOf(newSharedGuard(t, s.policy, Shared{SignOuts: shared}, zerolog.Nop()))
 }
 
 func (s *signedOut) signOut(t *testing.T, cookie *http.Cookie) {
@@ -201,6 +209,35 @@ func TestRequestsWaitForALateReading(t *testing.T) {
 		requests.Wait()
 		if got := s.shared.Queries() - before; got != 1 {
 			t.Errorf("10 requests cost %d queries, want 1", got)
+		}
+	})
+}
+
+// slowSignOuts is a store whose answers take 500 ms.
+type slowSignOuts struct{ *accesstest.SignOuts }
+
+func (s slowSignOuts) Generations(ctx context.Context) (map[string]int64, error) {
+	time.Sleep(500 * time.Millisecond)
+	return s.SignOuts.Generations(ctx)
+}
+
+// TestRequestsWaitForARunningReading sends a request while another one reads the store after a time
+// without requests. Both must know of a sign-out at another replica.
+func TestRequestsWaitForARunningReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSignedOut(t)
+		slow := s.replica(t, slowSignOuts{s.shared})
+		expect(t, "before", slow, s.anna, true)
+		s.signOut(t, s.anna)
+		time.Sleep(time.Hour)
+		before := s.shared.Queries()
+		var first sync.WaitGroup
+		first.Go(func() { expect(t, "the first request", slow, s.anna, false) })
+		time.Sleep(100 * time.Millisecond)
+		expect(t, "the second request", slow, s.anna, false)
+		first.Wait()
+		if got := s.shared.Queries() - before; got != 1 {
+			t.Errorf("2 requests cost %d queries, want 1", got)
 		}
 	})
 }
