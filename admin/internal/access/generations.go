@@ -100,8 +100,11 @@ func (g *generations) exchange(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// Older cookies have expired, so the store has deleted these generations, or deletes them soon.
+	oldest := time.Now().Add(-signInLifetime - clockMargin).UnixMicro()
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	maps.DeleteFunc(g.known, func(_ string, known int64) bool { return known < oldest })
 	for user, generation := range shared {
 		g.known[user] = max(g.known[user], generation)
 	}

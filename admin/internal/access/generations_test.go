@@ -96,6 +96,21 @@ func TestSignInBeforeAReplicaReadsTheSignOut(t *testing.T) {
 	})
 }
 
+// TestSignInAfterTheStoreForgotASignOut signs in at a new replica after the store has deleted a
+// sign-out. The other replicas have read it before.
+func TestSignInAfterTheStoreForgotASignOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSignedOut(t)
+		s.signOut(t, s.anna)
+		time.Sleep(generationsInterval)
+		expect(t, "the old sign-in there", s.there, s.anna, false)
+		time.Sleep(signInLifetime + clockMargin)
+		fresh := accesstest.CookieOf(t, s.replica(t, s.shared), "anna", "correct horse")
+		expect(t, "here", s.here, fresh, true)
+		expect(t, "there", s.there, fresh, true)
+	})
+}
+
 func TestSignOutWhileTheStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSignedOut(t)

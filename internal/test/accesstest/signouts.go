@@ -3,7 +3,6 @@ package accesstest
 import (
 	"context"
 	"errors"
-	"maps"
 	"sync"
 	"time"
 )
@@ -11,12 +10,17 @@ import (
 // SignOuts are sign-outs in memory, which the replicas of a test share.
 type SignOuts struct {
 	mu      sync.Mutex
-	byUser  map[string]int64
+	byUser  map[string]signOut
 	down    bool
 	queries int
 }
 
-// Generations returns all generations.
+type signOut struct {
+	generation int64
+	until      time.Time
+}
+
+// Generations returns the generations that are still kept.
 func (s *SignOuts) Generations(context.Context) (map[string]int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -24,21 +28,27 @@ func (s *SignOuts) Generations(context.Context) (map[string]int64, error) {
 	if s.down {
 		return nil, errors.New("store is down")
 	}
-	return maps.Clone(s.byUser), nil
+	generations := make(map[string]int64)
+	for user, last := range s.byUser {
+		if time.Now().Before(last.until) {
+			generations[user] = last.generation
+		}
+	}
+	return generations, nil
 }
 
-// EndSignIns keeps the latest generation.
+// EndSignIns keeps the largest generation of a user.
 func (s *SignOuts) EndSignIns(_ context.Context, user string, generation int64,
-	_ time.Duration) error {
+	keep time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.down {
 		return errors.New("store is down")
 	}
 	if s.byUser == nil {
-		s.byUser = make(map[string]int64)
+		s.byUser = make(map[string]signOut)
 	}
-	s.byUser[user] = max(s.byUser[user], generation)
+	s.byUser[user] = signOut{max(s.byUser[user].generation, generation), time.Now().Add(keep)}
 	return nil
 }
 
