@@ -207,7 +207,7 @@ func (v *jobsView) list(ctx context.Context, lists *jobLister, p param.Set, now 
 			return err
 		}
 		v.Unknown, v.Pager = page.Unknown, page.pager(p, path, q)
-		if v.Sections = jobSections(page.Jobs, true); q.Order != "" {
+		if v.Sections = jobSections(page.Jobs, true, now); q.Order != "" {
 			v.Sections = []jobSection{{Jobs: page.Jobs, Sorted: true}}
 		}
 		return nil
@@ -252,7 +252,7 @@ func (r *jobLister) listedSections(ctx context.Context, now time.Time, f storage
 	var at jobPosition
 	list, at.next, at.previous = param.Trim(list, limit, f.After != "", f.Before != "")
 	at.first, at.last = list[0].Name, list[len(list)-1].Name
-	return jobSections(list, open), at, nil
+	return jobSections(list, open, now), at, nil
 }
 
 // readJobFilter parses the parameters of a list of jobs.

@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/family"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // jobSection is a part of the list of jobs: one job, a family or a group.
@@ -48,9 +49,9 @@ type familyState struct {
 	Jobs  int
 }
 
-// jobSections folds neighbouring jobs that are a family. A family is open if open is set, or if the
-// last run of a job failed or a run waits.
-func jobSections(list []Job, open bool) (sections []jobSection) {
+// jobSections folds neighbouring jobs that are a family. A family is open if open is set, or if a
+// job needs attention.
+func jobSections(list []Job, open bool, now time.Time) (sections []jobSection) {
 	for len(list) > 0 {
 		n, prefix := familyAtStart(list)
 		if n < family.MinJobs {
@@ -59,7 +60,7 @@ func jobSections(list []Job, open bool) (sections []jobSection) {
 			continue
 		}
 		sections = append(sections, jobSection{Jobs: list[:n:n],
-			Family: newJobFamily(list[:n], prefix, open)})
+			Family: newJobFamily(list[:n], prefix, open, now)})
 		list = list[n:]
 	}
 	return sections
@@ -76,7 +77,7 @@ func familyAtStart(list []Job) (n int, prefix string) {
 		})
 }
 
-func newJobFamily(list []Job, prefix string, open bool) *jobFamily {
+func newJobFamily(list []Job, prefix string, open bool, now time.Time) *jobFamily {
 	f := &jobFamily{Job: list[0], Jobs: len(list), Open: open}
 	f.Name, f.Resources, f.Outcomes, f.LastRun, f.NextScheduledAt = prefix+"*", nil, nil, nil, nil
 	f.Pauses, f.Removed = nil, false
@@ -89,7 +90,7 @@ func newJobFamily(list []Job, prefix string, open bool) *jobFamily {
 		case job.LastRun != nil:
 			counts[job.LastRun.State]++
 		}
-		f.Open = f.Open || needsAttention(job)
+		f.Open = f.Open || needsAttention(job, now)
 	}
 	order := append([]jobs.State{jobs.Running, jobs.Waiting}, records.UnsuccessfulStates()...)
 	for _, state := range append(order, jobs.Succeeded) {
@@ -111,11 +112,13 @@ func nextOf(list []Job) (next *time.Time) {
 	return next
 }
 
-// needsAttention reports whether the last run of a job failed, or a run waits, which is not one for
-// a later time.
-func needsAttention(job Job) bool {
+// needsAttention reports whether the last run of a job failed, or whether a run waits. Runs for a
+// later time do not count.
+func needsAttention(job Job, now time.Time) bool {
 	return job.LastRun != nil && slices.Contains(failedStates(), job.LastRun.State) ||
-		job.active != nil && job.Outcomes[0].State == jobs.Waiting
+		slices.ContainsFunc(job.Outcomes, func(o storage.Outcome) bool {
+			return o.State == jobs.Waiting && !o.ScheduledAt.After(now)
+		})
 }
 
 // rowOf is what the rows of a list have in common.

@@ -36,11 +36,10 @@ func families() Options {
 	return options(h)
 }
 
-// waits gives a job a waiting run, as the list of jobs does.
-func waits(at time.Time) func(*Job) {
+// outcomes gives a job these last outcomes, as the list of jobs does.
+func outcomes(newestFirst ...storage.Outcome) func(*Job) {
 	return func(j *Job) {
-		j.Outcomes = []storage.Outcome{{State: jobs.Waiting, ScheduledAt: at}}
-		j.active = newActiveRun(j.Outcomes, noon)
+		j.Outcomes, j.active = newestFirst, newActiveRun(newestFirst, noon)
 	}
 }
 
@@ -60,31 +59,37 @@ func TestJobsFoldIntoFamilies(t *testing.T) {
 	run := func(state jobs.State) func(*Job) {
 		return func(j *Job) { j.LastRun = &storage.Record{State: state} }
 	}
+	waits := storage.Outcome{State: jobs.Waiting, ScheduledAt: noon}
+	later := storage.Outcome{State: jobs.Waiting, ScheduledAt: noon.Add(time.Hour)}
+	runs := storage.Outcome{State: jobs.Running, StartedAt: &noon}
+	ended := storage.Outcome{State: jobs.Succeeded}
 	abc := []string{"roll.a", "roll.b", "roll.c"}
 	for name, c := range map[string]struct {
 		list []Job
 		open bool
 		want string // families with their size; ! is open
 	}{
-		"three":          {of(abc...), false, "roll.* 3"},
-		"two":            {of("roll.a", "roll.b"), false, "roll.a roll.b"},
-		"between others": {of("a", "roll.a", "roll.b", "roll.c", "z"), false, "a roll.* 3 z"},
-		"long items":     {of("roll-eu-1", "roll-eu-2", "roll-us-1"), false, "roll-* 3"},
-		"no separator":   {of("rolla", "rollb", "rollc"), false, "rolla rollb rollc"},
-		"two families":   {of("a.1", "a.2", "a.3", "b.1", "b.2", "b.3"), false, "a.* 3 b.* 3"},
-		"filtered":       {of(abc...), true, "roll.* 3!"},
-		"failed":         {changed(run(jobs.TimedOut), abc...), false, "roll.* 3!"},
-		"succeeded":      {changed(run(jobs.Succeeded), abc...), false, "roll.* 3"},
-		"other schedule": {changed(func(j *Job) { j.Schedule = "@hourly" }, abc...), false, "roll.a roll.b roll.c"},
-		"other group":    {changed(func(j *Job) { j.Group = "g" }, abc...), false, "roll.a roll.b roll.c"},
-		"other words":    {changed(func(j *Job) { j.Description = "y" }, abc...), false, "roll.a roll.b roll.c"},
-		"waits":          {changed(waits(noon), abc...), false, "roll.* 3!"},
-		"starts later":   {changed(waits(noon.Add(time.Hour)), abc...), false, "roll.* 3"},
-		"no jobs":        {nil, false, ""},
+		"three":                              {of(abc...), false, "roll.* 3"},
+		"two":                                {of("roll.a", "roll.b"), false, "roll.a roll.b"},
+		"between others":                     {of("a", "roll.a", "roll.b", "roll.c", "z"), false, "a roll.* 3 z"},
+		"long items":                         {of("roll-eu-1", "roll-eu-2", "roll-us-1"), false, "roll-* 3"},
+		"no separator":                       {of("rolla", "rollb", "rollc"), false, "rolla rollb rollc"},
+		"two families":                       {of("a.1", "a.2", "a.3", "b.1", "b.2", "b.3"), false, "a.* 3 b.* 3"},
+		"filtered":                           {of(abc...), true, "roll.* 3!"},
+		"failed":                             {changed(run(jobs.TimedOut), abc...), false, "roll.* 3!"},
+		"succeeded":                          {changed(run(jobs.Succeeded), abc...), false, "roll.* 3"},
+		"other schedule":                     {changed(func(j *Job) { j.Schedule = "@hourly" }, abc...), false, "roll.a roll.b roll.c"},
+		"other group":                        {changed(func(j *Job) { j.Group = "g" }, abc...), false, "roll.a roll.b roll.c"},
+		"other words":                        {changed(func(j *Job) { j.Description = "y" }, abc...), false, "roll.a roll.b roll.c"},
+		"waits":                              {changed(outcomes(waits), abc...), false, "roll.* 3!"},
+		"starts later":                       {changed(outcomes(later), abc...), false, "roll.* 3"},
+		"runs, and another run starts later": {changed(outcomes(later, runs), abc...), false, "roll.* 3"},
+		"waits, and a newer run has ended":   {changed(outcomes(ended, waits), abc...), false, "roll.* 3!"},
+		"no jobs":                            {nil, false, ""},
 	} {
 		var got []string
 		listed := 0
-		for _, s := range jobSections(c.list, c.open) {
+		for _, s := range jobSections(c.list, c.open, noon) {
 			listed += len(s.Jobs)
 			if s.Family == nil {
 				got = append(got, s.Jobs[0].Name)

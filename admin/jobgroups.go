@@ -314,12 +314,12 @@ func (r *jobLister) loadEntries(ctx context.Context, now time.Time,
 			alone = append(alone, byName[e.view.Name])
 			continue
 		}
-		sections = append(sections, jobSections(alone, false)...)
+		sections = append(sections, jobSections(alone, false, now)...)
 		alone = nil
-		e.group.load(byName)
+		e.group.load(byName, now)
 		sections = append(sections, jobSection{Jobs: e.group.Listed, Group: e.group})
 	}
-	return append(sections, jobSections(alone, false)...), nil
+	return append(sections, jobSections(alone, false, now)...), nil
 }
 
 // namesOfGroups returns the jobs of groups that a page lists. Groups with a job that needs
@@ -341,11 +341,11 @@ func namesOfGroups(entries []jobEntry) []string {
 }
 
 // load adds the jobs of the group. A job that has left the group since is not listed.
-func (g *jobGroup) load(byName map[string]Job) {
+func (g *jobGroup) load(byName map[string]Job, now time.Time) {
 	for _, name := range g.names {
 		if job, ok := byName[name]; ok && job.Group == g.Name {
 			g.Listed = append(g.Listed, job)
-			g.Open = g.Open || needsAttention(job)
+			g.Open = g.Open || needsAttention(job, now)
 		}
 	}
 	if len(g.Listed) == g.Total {
