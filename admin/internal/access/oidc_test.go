@@ -36,6 +36,7 @@ type testProvider struct {
 	kid     string
 	alg     string
 	codes   map[string]issued // authorization codes, each valid once
+	refusal int               // status for unknown codes
 	down    bool
 	failing int
 	tokens  int // number of requests for tokens
@@ -49,7 +50,7 @@ type issued struct {
 
 func newTestProvider(t *testing.T) *testProvider {
 	t.Helper()
-	p := &testProvider{codes: make(map[string]issued)}
+	p := &testProvider{codes: make(map[string]issued), refusal: http.StatusBadRequest}
 	p.rekey(t, "RS256")
 	p.Server = httptest.NewServer(p)
 	t.Cleanup(p.Close)
@@ -79,7 +80,8 @@ func (p *testProvider) setDown(down bool) {
 	p.down = down
 }
 
-// setFailing makes the provider answer all exchanges of codes with this status; 0: as it should.
+// setFailing makes the provider answer all exchanges of codes with this status; 0: exchanges
+// succeed.
 func (p *testProvider) setFailing(status int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,7 +124,7 @@ func (p *testProvider) token(w http.ResponseWriter, r *http.Request) {
 	sum := sha256.Sum256([]byte(r.FormValue("code_verifier")))
 	if !known || id != "holdfast" || secret != "s3cret" ||
 		base64.RawURLEncoding.EncodeToString(sum[:]) != code.challenge {
-		w.WriteHeader(http.StatusBadRequest)
+		w.WriteHeader(p.refusal)
 		_, _ = w.Write([]byte(`{"error": "invalid_grant", "error_description": "s3cret"}`))
 		return
 	}
@@ -521,14 +523,18 @@ func TestOIDCWhileTheProviderIsDown(t *testing.T) {
 
 // TestOIDCAnswersAreThrottled sends invalid codes until further ones are refused.
 func TestOIDCAnswersAreThrottled(t *testing.T) {
-	p := newTestProvider(t)
-	handler := newHandler(t, p.policy(t))
-	for i := range 2 * maxClientFailures {
-		b := p.begin(t, handler, "/")
-		b.answer(strconv.Itoa(i+1), b.sent.Get("state"))
-	}
-	if p.tokens != maxClientFailures {
-		t.Errorf("the provider got %d codes, want %d", p.tokens, maxClientFailures)
+	for _, status := range []int{http.StatusBadRequest, http.StatusForbidden} {
+		p := newTestProvider(t)
+		p.refusal = status
+		handler := newHandler(t, p.policy(t))
+		for i := range 2 * maxClientFailures {
+			b := p.begin(t, handler, "/")
+			b.answer(strconv.Itoa(i+1), b.sent.Get("state"))
+		}
+		if p.tokens != maxClientFailures {
+			t.Errorf("status %d: the provider got %d codes, want %d", status, p.tokens,
+				maxClientFailures)
+		}
 	}
 }
 
@@ -550,11 +556,12 @@ func TestOutageOfTheProviderIsNotThrottled(t *testing.T) {
 }
 
 // TestFailedExchangesAreNotThrottled sends more answers than may fail while the provider cannot
-// exchange codes. That is an outage, and no refusal of the people who sign in.
+// exchange codes. That is an outage, not a refusal of the people who sign in.
 func TestFailedExchangesAreNotThrottled(t *testing.T) {
 	p := newTestProvider(t)
 	handler := newHandler(t, p.policy(t))
-	for _, status := range []int{http.StatusInternalServerError, http.StatusServiceUnavailable} {
+	for _, status := range []int{http.StatusInternalServerError, http.StatusServiceUnavailable,
+		http.StatusTooManyRequests, http.StatusUnauthorized} {
 		p.setFailing(status)
 		for i := range maxClientFailures {
 			b := p.begin(t, handler, "/")
@@ -566,6 +573,36 @@ func TestFailedExchangesAreNotThrottled(t *testing.T) {
 		}
 	}
 	p.setFailing(0)
+	b := p.begin(t, handler, "/")
+	if reply := b.finish(b.claims()); cookieOf(reply) == nil {
+		t.Errorf("afterwards: %d %s", reply.Code, reply.Body)
+	}
+}
+
+// TestAnswersOfAnOutageAreNotThrottled sends more answers than may fail with which the provider
+// reports an error of its own.
+func TestAnswersOfAnOutageAreNotThrottled(t *testing.T) {
+	p := newTestProvider(t)
+	handler := newHandler(t, p.policy(t))
+	for name, want := range map[string]int{"server_error": http.StatusServiceUnavailable,
+		"temporarily_unavailable": http.StatusServiceUnavailable,
+		"access_denied":           http.StatusForbidden} {
+		failures := 1
+		if want == http.StatusServiceUnavailable {
+			failures = maxClientFailures
+		}
+		for i := range failures {
+			b := p.begin(t, handler, "/")
+			reply := accesstest.Ask(handler, http.MethodGet, CallbackPath+"?"+url.Values{
+				"error": {name}, "state": {b.sent.Get("state")}}.Encode(),
+				accesstest.WithCookie(b.attempt))
+			if reply.Code != want || strings.Contains(reply.Body.String(),
+				providerTrouble) != (want == http.StatusServiceUnavailable) {
+				t.Fatalf("answer %d with %s: got %d %s, want %d", i+1, name, reply.Code,
+					reply.Body, want)
+			}
+		}
+	}
 	b := p.begin(t, handler, "/")
 	if reply := b.finish(b.claims()); cookieOf(reply) == nil {
 		t.Errorf("afterwards: %d %s", reply.Code, reply.Body)

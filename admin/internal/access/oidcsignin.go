@@ -140,7 +140,7 @@ func (s SignIn) redeem(r *http.Request, attempt pendingSignIn,
 	accounts := s.guard.rules().accounts
 	o := accounts.oidc
 	if query.Get("code") == "" {
-		return oidcSignIn{}, "", errors.New("the provider refused the sign-in")
+		return oidcSignIn{}, "", oidc.AnswerError(query.Get("error"))
 	}
 	user, err := o.provider.Redeem(r.Context(), attempt.SignIn, query.Get("code"))
 	if err != nil {
@@ -187,7 +187,7 @@ func (s SignIn) refuseOIDC(w http.ResponseWriter, r *http.Request, status int, n
 	s.show(w, r, status, form)
 }
 
-const providerTrouble = "The provider that signs people in does not answer. Try again in a moment."
+const providerTrouble = "The sign-in provider is unavailable. Try again in a moment."
 
 // SignedOut leads the browser to the sign-out of the provider, if it has one. It is a page of its
 // own, because the policy of pages lets forms lead only to this server.

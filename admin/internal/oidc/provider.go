@@ -47,7 +47,8 @@ var ErrEmail = errors.New("the provider has not verified an e-mail address of th
 
 var errClosed = errors.New("the replica is shutting down")
 
-// UnavailableError reports a provider that does not answer.
+// UnavailableError reports a provider that does not answer, or whose answer says nothing about the
+// person who signs in, such as a server error.
 type UnavailableError struct{ cause error }
 
 func (e *UnavailableError) Error() string {
@@ -268,8 +269,20 @@ func (p *Provider) Redeem(ctx context.Context, s SignIn, code string) (User, err
 	return p.userOf(token)
 }
 
-// redeemError leaves out the answer of the provider, which may contain secrets. A
-// status of 500 or more says nothing about the code.
+// AnswerError returns the error of an answer to a sign-in that has no code. name is the parameter
+// error of the answer. It returns an *UnavailableError if the provider had an error of its own.
+func AnswerError(name string) error {
+	switch name {
+	case "server_error", "temporarily_unavailable":
+		return &UnavailableError{fmt.Errorf("sign in: error %q", name)}
+	}
+	return errors.New("the provider refused the sign-in")
+}
+
+// redeemError returns the error of a failed exchange without the provider's answer, which may
+// contain secrets. It is an *UnavailableError if the provider did not refuse the code: such an
+// answer has the error invalid_grant. It should have the status 400, but some providers send
+// another one.
 func redeemError(err error) error {
 	var answer *oauth2.RetrieveError
 	if !errors.As(err, &answer) {
@@ -277,10 +290,10 @@ func redeemError(err error) error {
 	}
 	status := answer.Response.StatusCode
 	err = fmt.Errorf("exchange code: status %d, error %q", status, answer.ErrorCode)
-	if status >= http.StatusInternalServerError {
-		return &UnavailableError{err}
+	if status == http.StatusBadRequest || answer.ErrorCode == "invalid_grant" {
+		return err
 	}
-	return err
+	return &UnavailableError{err}
 }
 
 func (p *Provider) userOf(token *oidc.IDToken) (User, error) {
