@@ -43,12 +43,12 @@ later, the replica abandons it. The run makes no further attempts.`,
 	}), runsIn(jobs.Waiting, jobs.Running))
 }
 
-// askReplica adds to an error what to do if the run is inside a transaction. In SQLite, only the
-// process of the run can act then.
+// askReplica adds to an error what to do if the run is inside a transaction. With SQLite, only the
+// process of its replica can act on such a run.
 func askReplica(err error) error {
 	if errors.Is(err, sqlite.ErrOtherWriter) {
-		return fmt.Errorf("%w; if the run is inside this transaction, ask its replica: give its "+
-			"address in --server", err)
+		return fmt.Errorf("%w; if the run is inside this transaction, name its replica in "+
+			"--server", err)
 	}
 	return err
 }

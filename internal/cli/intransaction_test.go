@@ -19,7 +19,7 @@ import (
 )
 
 // In SQLite, a run inside a transaction has the only writer of the file. So commands beside its
-// process cannot act on it, and say who can.
+// process cannot act on it. Their errors name --server.
 func TestActionsOnARunInsideATransactionOfSQLite(t *testing.T) {
 	dir := t.TempDir()
 	config, file := filepath.Join(dir, "holdfast.yaml"), filepath.Join(dir, "holdfast.db")

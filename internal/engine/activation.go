@@ -65,8 +65,7 @@ func definitionsOf(entries []*entry) ([]storage.Definition, error) {
 	return definitions, nil
 }
 
-// maxEnrolled is the most definitions that one call of enroll registers. A heartbeat may be due
-// before the next call.
+// maxEnrolled limits the definitions of one registration, so that heartbeats are sent in between.
 const maxEnrolled = 5 * storage.MaxBatch
 
 // enroll registers definitions that were added to the table, and withdraws removed ones. It

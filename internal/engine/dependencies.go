@@ -192,13 +192,13 @@ func (e *entry) decideDependent(open storage.OpenFirings, settled,
 	}
 	f.leaveLater(e.misfireRecords())
 	if f.jumped = open.Older && len(f.overdue) > e.misfireRecords(); open.Older && !f.jumped {
-		f.until = open.CheckedUntil // no record would count those that were not read
+		f.until = open.CheckedUntil // no record would count the firings that were not read
 	}
 	return f
 }
 
-// leaveLater removes the overdue firings that the cursor does not pass, if one of them would get no
-// record because there are too many. Otherwise the next round would find it again, and apply the
+// leaveLater removes the overdue firings that the cursor does not pass, if more firings are overdue
+// than get a record. Otherwise the next round would find it again, and apply the
 // policy twice. They are decided when the open firing that stops the cursor has ended.
 func (f *dependentDecision) leaveLater(records int) {
 	extra := len(f.overdue) - records

@@ -453,8 +453,8 @@ func TestExplanationDetails(t *testing.T) {
 	}
 }
 
-// TestExplainedPausesOfTheActiveGroup explains firings of jobs whose group this configuration does
-// not know, or knows otherwise. Replicas obey pauses of the group of the active definition.
+// TestExplainedPausesOfTheActiveGroup explains firings of jobs that this configuration does not
+// have, or has with another group. Replicas obey pauses of the group of the active definition.
 func TestExplainedPausesOfTheActiveGroup(t *testing.T) {
 	at := instantOf(t, "2026-06-08 02:30:00")
 	view := storage.FiringView{Version: 1, Group: "night", Schedule: "30 2 * * *",

@@ -53,7 +53,7 @@ func (s *subject) readPauses() error {
 		return nil
 	}
 	at, group := s.start, s.job.Group
-	if s.view.Version > 0 { // replicas obey the pauses of the active definition
+	if s.view.Version > 0 { // replicas obey the pauses of the active definition's group
 		group = s.view.Group
 	}
 	pauses, err := s.sources.Pauses(s.ctx, s.Explanation.Job, group, at, at)

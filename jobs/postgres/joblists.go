@@ -36,7 +36,7 @@ FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version
     THEN true
     ELSE j.name IN (SELECT job FROM holdfast.runs WHERE unsuccessful_state = %[1]s) END)`
 
-	// waitsNow are the waiting runs without those that were triggered for a later time.
+	// waitsNow selects the waiting runs, except those that were triggered for a later time.
 	waitsNow = `SELECT w.run FROM holdfast.waits w WHERE NOT (` + waitsForLater + `)`
 
 	// jobStates reads the last run of each job.

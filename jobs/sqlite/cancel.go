@@ -30,8 +30,9 @@ DELETE FROM holdfast_cancels WHERE run NOT IN (
         JOIN holdfast_runs r ON r.id = c.run WHERE r.state IN ('waiting', 'running'))`
 )
 
-// Cancel implements storage.Actions. While the run is inside a transaction, it has the writer. Then
-// ControlState returns the cancel from memory, and the cancel is written after the transaction.
+// Cancel implements storage.Actions. While the run is inside a transaction, that transaction has
+// the writer. ControlState then returns the cancel from memory, and the goroutine of the job writes
+// it after the transaction.
 func (s *Store) Cancel(ctx context.Context, a storage.Action,
 	run uuid.UUID) (storage.Record, error) {
 	var record storage.Record
@@ -47,8 +48,8 @@ func (s *Store) Cancel(ctx context.Context, a storage.Action,
 
 // cancelInTx cancels a run that is inside a transaction. It returns false for other runs.
 //
-// Even if ctx ends before the transaction does, the cancel is written, because its replica may have
-// ended the context of the handler.
+// Even if ctx ends before the transaction does, the cancel is written, because the replica of the
+// run may have ended the context of the handler.
 func (s *Store) cancelInTx(ctx context.Context, a storage.Action, run uuid.UUID,
 	record *storage.Record) (done bool, err error) {
 	if err := a.Check(); err != nil {

@@ -26,7 +26,7 @@ UNION ALL SELECT k.run, ?3 FROM holdfast_claims k WHERE k.run = ?2 AND k.session
 func (s *Store) ControlState(ctx context.Context, session uuid.UUID,
 	since int64) (storage.ControlState, error) {
 	var o storage.ControlState
-	// This is read before the file, because afterwards a cancel may be in the file only.
+	// Read the memory first, because a cancel moves from memory to the file.
 	cancelled, by := s.fencing.cancelled()
 	tx, err := s.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -62,8 +62,8 @@ func sessionState(ctx context.Context, tx *sql.Tx, session uuid.UUID,
 	})
 }
 
-// cancelsBy returns the session's runs to cancel, with the actors. Somebody may have asked to
-// cancel one more run, which is inside a transaction.
+// cancelsBy returns the session's runs to cancel, with the actors. inside is a run whose cancel by
+// actor is not in the file yet, or uuid.Nil.
 func cancelsBy(ctx context.Context, tx *sql.Tx, session, inside uuid.UUID,
 	actor string) (cancels map[uuid.UUID]string, err error) {
 	err = each(ctx, tx, cancelsOf, []any{session, inside, actor}, func(rows *sql.Rows) error {

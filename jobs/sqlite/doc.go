@@ -19,7 +19,7 @@
 //
 // Actions of operators wait for the transaction of a job too. There are two exceptions:
 //
-//   - A cancel of its run reaches the replica from memory.
+//   - A cancel of the run in the transaction reaches its replica from memory.
 //   - A forced release can end the transaction.
 //
 // The goroutine of the job then writes the action before it gives the writer to the next call,

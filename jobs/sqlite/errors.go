@@ -19,8 +19,8 @@ var (
 	// ErrNotExclusive refuses calls that need the file lock.
 	ErrNotExclusive = errors.New("store was opened beside a scheduler: it reads, and does what " +
 		"operators do")
-	// ErrOtherWriter says that a transaction of another process did not end in time. Calls of a
-	// store without the file lock return it, with storage.ErrUnavailable.
+	// ErrOtherWriter is the error if a transaction of another process does not end in time. Calls
+	// of a store without the file lock return it, with storage.ErrUnavailable.
 	ErrOtherWriter = errors.New("another process is inside a transaction on the file")
 	// ErrTransactionControl refuses a statement that would end the fenced transaction or access
 	// other files.
@@ -49,7 +49,7 @@ func wrap(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// isBusy reports whether a transaction of another process was in the way.
+// isBusy reports whether another process had the write lock of the file.
 func isBusy(err error) bool {
 	var answer *driver.Error
 	return errors.As(err, &answer) && answer.Code()&0xff == codes.SQLITE_BUSY

@@ -20,8 +20,8 @@ var errEnded = errors.New("transaction was ended by an operator")
 // endTimeout bounds the wait for the end of a job's transaction.
 const endTimeout = 5 * time.Second
 
-// fencing knows the job's open transaction, if there is one: that has the writer. It may be used
-// concurrently.
+// fencing has the open transaction of a job, if any. This transaction has the writer. It may be
+// used concurrently.
 type fencing struct {
 	mu   sync.Mutex
 	open *openTx // nil: none
@@ -33,8 +33,8 @@ type openTx struct {
 	token       jobs.Token
 	end         context.CancelCauseFunc
 	ended       chan struct{}
-	cancelledBy string    // who has asked to cancel the run; "": nobody
-	next        []*func() // writes that come before all others after the transaction
+	cancelledBy string    // the actor of a cancel; "" if there is none
+	next        []*func() // writes that follow the transaction before any other write
 }
 
 // begin records the transaction of a run. The caller has the writer. It calls the returned function
@@ -91,8 +91,9 @@ func (f *fencing) cancelled() (run uuid.UUID, by string) {
 	return f.open.run, f.open.cancelledBy
 }
 
-// yield waits until the token has no open transaction. It ends one only if the request says so. It
-// then makes the write, before any other caller gets the writer, and returns 1.
+// yield waits until the token has no open transaction. It ends one only if the request says so.
+// After it has ended a transaction, write runs before any other caller gets the writer, and yield
+// returns 1. Without an open transaction, write does not run, and yield returns 0.
 func (f *fencing) yield(ctx context.Context, r storage.ReleaseRequest, write func()) (int, error) {
 	tx, err := f.endFor(r, &write)
 	if tx == nil {

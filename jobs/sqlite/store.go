@@ -129,8 +129,8 @@ func usablePath(path string, create bool) (string, error) {
 	return path, nil
 }
 
-// missingTarget returns the path without symbolic links of a file that does not exist. The path may
-// be a link to it.
+// missingTarget returns the path of a file that does not exist, without symbolic links. path may be
+// such a link.
 func missingTarget(path string) (string, error) {
 	folder, file := filepath.Split(path)
 	folder, err := filepath.EvalSymlinks(folder)

@@ -11,8 +11,8 @@ type MisfireCheck struct {
 	// the first scheduled time to check; the check is skipped if the cursor has reached it
 	ScheduledAt time.Time
 	Until       time.Time // the new position of the cursor
-	// Last is the last scheduled time that may be decided, if it is after Until. Then scheduled
-	// times are decided although an earlier one, which stops the cursor, cannot be decided yet.
+	// Last is the last scheduled time that the check may decide, if it is after Until. The check
+	// then decides scheduled times after one that stops the cursor.
 	Last time.Time
 	// CallerTime is the caller's cluster time; zero: not compared. If it is ahead of the store's
 	// clock, Until and Last move back by the difference.

@@ -18,8 +18,9 @@ type JobFilter struct {
 	// Ungrouped selects jobs that are in no group.
 	Ungrouped bool
 	Source    Source
-	// State Waiting or Running selects jobs that have a run in this state, without runs that were
-	// triggered for a later time. A final state selects jobs whose last ended run has this state.
+	// State Waiting or Running selects jobs that have a run in this state. Runs that were triggered
+	// for a later time do not count. A final state selects jobs whose last ended run has this
+	// state.
 	State jobs.State
 	// Paused selects the jobs that are paused if it is true, and the others if it is false.
 	Paused *bool

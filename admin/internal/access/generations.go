@@ -23,7 +23,7 @@ type generations struct {
 	shared storage.SignOuts // nil: sign-outs are valid for this replica
 	log    zerolog.Logger
 
-	reading chan struct{} // has an element while the store is asked for the generations
+	reading chan struct{} // holds one element while a request reads the store
 
 	mu      sync.Mutex // not held during calls of the store
 	known   map[string]int64
@@ -48,9 +48,9 @@ func (g *generations) of(ctx context.Context, user string, maxAge time.Duration)
 	return g.known[user]
 }
 
-// refresh exchanges generations with the store if those in memory are about maxAge old. One request
-// does so before they reach that age, so that the others wait neither for a slow store nor for one
-// that does not answer. If they are older, all requests wait for that one.
+// refresh reads the generations if those in memory are older than maxAge. All requests wait for
+// this reading. Shortly before that age, one request reads them, and the other requests do not
+// wait.
 func (g *generations) refresh(ctx context.Context, maxAge time.Duration) {
 	oldest := time.Now().Add(-maxAge)
 	if !g.readAfter(oldest) {
@@ -123,9 +123,9 @@ func (g *generations) record(ctx context.Context, user string, generation int64)
 	return nil
 }
 
-// end ends all sign-ins of a user, of which one has the given generation. It reports whether the
-// store has recorded that. If not, the sign-ins end at this replica, and it tries again with the
-// next refresh.
+// end ends all sign-ins of a user. generation is that of the cookie in the request. end reports
+// whether the store has recorded the sign-out. If not, the sign-ins end only at this replica, and
+// its next exchange repeats the record.
 func (g *generations) end(ctx context.Context, user string, generation int64) bool {
 	generation = g.next(user, generation)
 	if g.shared == nil {
@@ -138,8 +138,9 @@ func (g *generations) end(ctx context.Context, user string, generation int64) bo
 	return err == nil
 }
 
-// next begins the next generation of a user: the time of the sign-out in microseconds. So it is
-// also larger than a generation that the store has deleted.
+// next sets and returns the next generation of a user: the time in microseconds, or the given or
+// known generation plus 1 if that is larger. A time is also larger than a generation that the store
+// has deleted.
 func (g *generations) next(user string, generation int64) int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -130,9 +130,9 @@ func TestSignOutWhileTheStoreIsDown(t *testing.T) {
 	})
 }
 
-// TestSignInAfterASignOutThatTheStoreMissed signs out and in again while the store is down. When it
+// TestSignInAfterASignOutDuringAnOutage signs out and in again while the store is down. When it
 // answers, the replica records the sign-out, which must not end the later sign-in.
-func TestSignInAfterASignOutThatTheStoreMissed(t *testing.T) {
+func TestSignInAfterASignOutDuringAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSignedOut(t)
 		s.shared.SetDown(true)
@@ -149,7 +149,8 @@ func TestSignInAfterASignOutThatTheStoreMissed(t *testing.T) {
 	})
 }
 
-// TestSignOutByASlowClock signs out at a replica whose clock is behind that of the last sign-out.
+// TestSignOutByASlowClock signs out at a replica whose clock is behind the clock of the replica of
+// the last sign-out.
 func TestSignOutByASlowClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSignedOut(t)
@@ -179,8 +180,8 @@ func (s *silentSignOuts) Generations(ctx context.Context) (map[string]int64, err
 	return s.SignOuts.Generations(ctx)
 }
 
-// TestRequestsDoNotWaitForASilentStore sends a request every 100 ms. Those that ask the store wait
-// for it, and the other ones go on.
+// TestRequestsDoNotWaitForASilentStore sends a request every 100 ms. Only the requests that read
+// the store wait.
 func TestRequestsDoNotWaitForASilentStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &silentSignOuts{SignOuts: new(accesstest.SignOuts)}

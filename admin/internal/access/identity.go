@@ -27,7 +27,7 @@ type Identity struct {
 	// Scope limits a token to a part of its role; nil: no limit.
 	Scope *permission.Grant
 
-	generation int64 // of a sign-in that a sign-out ends
+	generation int64 // of the sign-in cookie; 0 without one
 }
 
 // Proof is how the sender was identified.

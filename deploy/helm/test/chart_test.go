@@ -169,8 +169,8 @@ func TestManifests(t *testing.T) {
 func TestValuesThatConfigMustNotHave(t *testing.T) {
 	for values, want := range map[string]string{
 		"config: {shutdown_grace: 10m}":             "shutdownGraceSeconds",
-		`config: {admin: {listen: "0.0.0.0:9090"}}`: "admin.listen",
-		"config: {admin: {listen: 8080}}":           "admin.listen",
+		`config: {admin: {listen: "0.0.0.0:9090"}}`: `found "0.0.0.0:9090", expected "0.0.0.0:8080"`,
+		"config: {admin: {listen: 8080}}":           `admin.listen: found "8080"`,
 	} {
 		if _, err := renderAll(t, values); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want a refusal with %s", values, err, want)

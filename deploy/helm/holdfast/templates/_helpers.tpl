@@ -26,8 +26,9 @@ The values of config have priority over those of the chart, except where others 
 {{- fail "config.shutdown_grace: set shutdownGraceSeconds instead, so that a pod gets the same time" -}}
 {{- end -}}
 {{- $listen := "0.0.0.0:8080" -}}
-{{- if ne (dig "listen" $listen (.Values.config.admin | default dict) | toString) $listen -}}
-{{- fail (printf "config.admin.listen: the probes and the Service need %s" $listen) -}}
+{{- $found := dig "listen" $listen (.Values.config.admin | default dict) | toString -}}
+{{- if ne $found $listen -}}
+{{- fail (printf "config.admin.listen: found %q, expected %q: the probes and the Service use this address" $found $listen) -}}
 {{- end -}}
 {{- $database := dict "url_file" "/run/secrets/holdfast/database-url" -}}
 {{- $given := .Values.config.database | default dict -}}
