@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -33,60 +34,39 @@ DELETE FROM holdfast_cancels WHERE run NOT IN (
 // Cancel implements storage.Actions. While the run is inside a transaction, that transaction has
 // the writer. ControlState then returns the cancel from memory, and the goroutine of the job writes
 // it after the transaction.
+//
+// Even if ctx ends before the transaction does, the cancel is written, because its replica may have
+// ended the context of the handler.
 func (s *Store) Cancel(ctx context.Context, a storage.Action,
 	run uuid.UUID) (storage.Record, error) {
-	var record storage.Record
-	done, err := s.cancelInTx(ctx, a, run, &record)
-	if !done && err == nil {
-		err = s.cancel(ctx, s.write, a, run, &record)
+	if err := a.Check(); err != nil {
+		return storage.Record{}, wrap("cancel", err)
 	}
-	if err != nil {
+	var record storage.Record
+	// a cancel that would be refused must not reach the replica
+	done, err := actionDone(ctx, s.readers, a, "cancel", runTarget(run), &record)
+	if err != nil || done {
+		return record, wrap("cancel", err)
+	}
+	if err := s.perform(ctx, "cancel", &request{run: run,
+		meet: func(tx *openTx) error {
+			tx.cancelledBy = cmp.Or(tx.cancelledBy, a.Actor)
+			return nil
+		},
+		write: func(ctx context.Context) error { return s.cancel(ctx, a, run, &record) },
+	}); err != nil {
 		return storage.Record{}, err
 	}
 	return record, nil
 }
 
-// cancelInTx cancels a run that is inside a transaction. It returns false for other runs.
-//
-// Even if ctx ends before the transaction does, the cancel is written, because the replica of the
-// run may have ended the context of the handler.
-func (s *Store) cancelInTx(ctx context.Context, a storage.Action, run uuid.UUID,
-	record *storage.Record) (done bool, err error) {
-	if err := a.Check(); err != nil {
-		return false, wrap("cancel", err)
-	}
-	if done, err := actionDone(ctx, s.readers, a, "cancel", runTarget(run), record); err != nil ||
-		done {
-		return done, wrap("cancel", err)
-	}
-	type answer struct {
-		record storage.Record
-		err    error
-	}
-	written := make(chan answer, 1)
-	if !s.fencing.cancel(run, a.Actor, func() {
-		var w answer
-		w.err = s.cancel(context.WithoutCancel(ctx), s.writeNow, a, run, &w.record)
-		written <- w
-	}) {
-		return false, nil
-	}
-	s.listeners.notify()
-	select {
-	case w := <-written:
-		*record = w.record
-		return true, w.err
-	case <-ctx.Done():
-		return true, wrap("cancel", fmt.Errorf("run %s does not end its transaction: %w", run,
-			context.Cause(ctx)))
-	}
-}
-
 func runTarget(run uuid.UUID) string { return "run " + run.String() }
 
-func (s *Store) cancel(ctx context.Context, write writeFunc, a storage.Action, run uuid.UUID,
+// cancel writes the cancel. The caller has the writer.
+func (s *Store) cancel(ctx context.Context, a storage.Action, run uuid.UUID,
 	record *storage.Record) error {
-	return s.actionBy(ctx, write, a, "cancel", runTarget(run), record, func(d *actionTx) error {
+	target := runTarget(run)
+	return s.actionBy(ctx, s.writeNow, a, "cancel", target, record, func(d *actionTx) error {
 		runs, err := loadRuns(ctx, d, []uuid.UUID{run})
 		if err == nil && len(runs) == 0 {
 			err = fmt.Errorf("run %s: %w", run, storage.ErrNotFound)

@@ -22,8 +22,9 @@
 //   - A cancel of the run in the transaction reaches its replica from memory.
 //   - A forced release can end the transaction.
 //
-// The goroutine of the job then writes the action before it gives the writer to the next call,
-// which may be the end of the run.
+// This includes an action that was requested while the run waited for the writer. The goroutine of
+// the job then writes the action before it gives the writer to the next call, which may be the end
+// of the run.
 //
 // # Sessions
 //

@@ -64,6 +64,7 @@ func (s *Store) inTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) err
 	defer s.leave()
 	fenced, end := s.fencing.begin(ctx, run)
 	defer end()
+	s.announceCancel() // somebody may have asked for it while the run waited for the writer
 	err := s.transact(fenced, func(tx *sql.Tx) error {
 		if err := fence(ctx, tx, run); err != nil {
 			return err

@@ -11,20 +11,20 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
-	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // errEnded is the cause with which a job's transaction ends when an operator releases its claim.
 var errEnded = errors.New("transaction was ended by an operator")
 
-// endTimeout bounds the wait for the end of a job's transaction.
+// endTimeout bounds the wait for the end of a job's transaction that a release has ended.
 const endTimeout = 5 * time.Second
 
 // fencing has the open transaction of a job, if any. This transaction has the writer. It may be
 // used concurrently.
 type fencing struct {
-	mu   sync.Mutex
-	open *openTx // nil: none
+	mu      sync.Mutex
+	open    *openTx    // nil: none
+	pending []*request // of runs without an open transaction, which may wait for the writer
 }
 
 // openTx is a job's open transaction.
@@ -32,53 +32,94 @@ type openTx struct {
 	run         uuid.UUID
 	token       jobs.Token
 	end         context.CancelCauseFunc
-	ended       chan struct{}
-	cancelledBy string    // the actor of a cancel; "" if there is none
-	next        []*func() // writes that follow the transaction before any other write
+	cancelledBy string     // the actor of a cancel; "" if there is none
+	next        []*request // whose writes follow the transaction before any other write
 }
 
-// begin records the transaction of a run. The caller has the writer. It calls the returned function
-// between the end of the transaction and the release of the writer.
+// request is what a caller asks of the run's transaction.
+type request struct {
+	run   uuid.UUID
+	token jobs.Token // 0: of any attempt of the run
+	// meet acts on the transaction, or refuses the request. It is called once, under the mutex.
+	meet func(tx *openTx) error
+	// write follows the transaction. The caller makes it instead if it gets the writer before.
+	write func(ctx context.Context) error
+
+	done chan struct{} // closed after refusal or write
+	err  error         // of refusal or write, when done is closed
+}
+
+// begin records the transaction of a run, which meets the pending requests. The caller has the
+// writer. It calls the returned function between the end of the transaction and the release of the
+// writer.
 func (f *fencing) begin(ctx context.Context, run *jobs.Run) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
+	fenced, cancel := context.WithCancelCause(ctx)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	tx := &openTx{run: run.ID, token: run.Token, end: cancel, ended: make(chan struct{})}
+	tx := &openTx{run: run.ID, token: run.Token, end: cancel}
 	f.open = tx
-	return ctx, func() {
-		for write := f.close(tx); write != nil; write = f.close(tx) {
-			(*write)()
+	f.pending = slices.DeleteFunc(f.pending, tx.meets)
+	return fenced, func() {
+		for q := f.close(tx); q != nil; q = f.close(tx) {
+			// the caller of the request may have left, but its effect on the run stays
+			q.err = q.write(context.WithoutCancel(ctx))
+			close(q.done)
 		}
-		close(tx.ended)
 		cancel(nil)
 	}
 }
 
-// close takes the first of the next writes, or forgets the transaction if there is none.
-func (f *fencing) close(tx *openTx) (write *func()) {
+// close takes the first of the next requests, or forgets the transaction if there is none.
+func (f *fencing) close(tx *openTx) (next *request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(tx.next) == 0 {
 		f.open = nil
 		return nil
 	}
-	write, tx.next = tx.next[0], tx.next[1:]
-	return write
+	next, tx.next = tx.next[0], tx.next[1:]
+	return next
 }
 
-// cancel notes who cancels the run, and the write that follows its transaction. It returns false if
-// the run has no open transaction.
-func (f *fencing) cancel(run uuid.UUID, actor string, write func()) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.open == nil || f.open.run != run {
+// meets reports whether the transaction is that of the request, which then acts on it.
+func (tx *openTx) meets(q *request) bool {
+	if tx.run != q.run || q.token != 0 && tx.token != q.token {
 		return false
 	}
-	if f.open.cancelledBy == "" {
-		f.open.cancelledBy = actor
+	if q.err = q.meet(tx); q.err != nil {
+		close(q.done)
+	} else {
+		tx.next = append(tx.next, q)
 	}
-	f.open.next = append(f.open.next, &write)
 	return true
+}
+
+// abort ends the transaction for an operator, or for a run that is over.
+func (tx *openTx) abort() error {
+	tx.end(errEnded)
+	return nil
+}
+
+// ask makes a request to the open transaction of its run. If there is none, the request is pending:
+// it meets the next transaction of the run.
+func (f *fencing) ask(q *request) {
+	q.done = make(chan struct{})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.open == nil || !f.open.meets(q) {
+		f.pending = append(f.pending, q)
+	}
+}
+
+// withdraw removes a pending request. It returns false if the request has met a transaction.
+func (f *fencing) withdraw(q *request) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i := slices.Index(f.pending, q)
+	if i >= 0 {
+		f.pending = slices.Delete(f.pending, i, i+1)
+	}
+	return i >= 0
 }
 
 // cancelled returns the run with an open transaction that somebody has asked to cancel.
@@ -91,53 +132,38 @@ func (f *fencing) cancelled() (run uuid.UUID, by string) {
 	return f.open.run, f.open.cancelledBy
 }
 
-// yield waits until the token has no open transaction. It ends one only if the request says so.
-// After it has ended a transaction, write runs before any other caller gets the writer, and yield
-// returns 1. Without an open transaction, write does not run, and yield returns 0.
-func (f *fencing) yield(ctx context.Context, r storage.ReleaseRequest, write func()) (int, error) {
-	tx, err := f.endFor(r, &write)
-	if tx == nil {
-		return 0, err
+// announceCancel notifies the replicas if ControlState has a cancel that is not in the file.
+func (s *Store) announceCancel() {
+	if _, by := s.fencing.cancelled(); by != "" {
+		s.listeners.notify()
 	}
-	select {
-	case <-tx.ended:
-		return 1, nil
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	case <-time.After(endTimeout):
-		err = fmt.Errorf("token %d, whose transaction does not end: %w", r.Token,
-			storage.ErrInTransaction)
-	}
-	if f.withdraw(tx, &write) {
-		return 0, err
-	}
-	<-tx.ended
-	return 1, nil
 }
 
-// endFor ends the token's open transaction, which the write follows. It returns nil if there is no
-// transaction, or if the request does not allow to end it.
-func (f *fencing) endFor(r storage.ReleaseRequest, write *func()) (*openTx, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// perform makes the write of a request: when the caller gets the writer, or after the transaction
+// that the request meets before. If ctx ends then, the write is made nevertheless.
+func (s *Store) perform(ctx context.Context, what string, q *request) error {
+	s.fencing.ask(q)
+	s.announceCancel()
+	entered, err := s.enterBefore(ctx, q.done)
+	if entered {
+		defer s.leave()
+	}
 	switch {
-	case f.open == nil || f.open.token != r.Token:
-		return nil, nil
-	case !r.EndTransaction:
-		return nil, fmt.Errorf("token %d: %w", r.Token, storage.ErrInTransaction)
+	case !s.fencing.withdraw(q):
+		return s.answer(what, q, err)
+	case err != nil:
+		return wrap(what, err)
 	}
-	f.open.next = append(f.open.next, write)
-	f.open.end(errEnded)
-	return f.open, nil
+	return q.write(ctx)
 }
 
-// withdraw removes one of the next writes. It returns false if the write has begun.
-func (f *fencing) withdraw(tx *openTx, write *func()) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	i := slices.Index(tx.next, write)
-	if i >= 0 {
-		tx.next = slices.Delete(tx.next, i, i+1)
+// answer returns the error of a request that has met a transaction. An error of the wait is for a
+// request that is not done.
+func (s *Store) answer(what string, q *request, waiting error) error {
+	select {
+	case <-q.done:
+		return q.err
+	default:
+		return wrap(what, fmt.Errorf("run %s does not end its transaction: %w", q.run, waiting))
 	}
-	return i >= 0
 }

@@ -84,11 +84,12 @@ func (s *Store) Finish(ctx context.Context, requests []storage.FinishRequest) ([
 		if !r.LeftBehind {
 			continue
 		}
-		// The abandoned handler may have the only writer, in a transaction with its own context.
-		if _, err := s.fencing.yield(ctx, storage.ReleaseRequest{Token: r.Token,
-			EndTransaction: true}, func() {}); err != nil {
-			return nil, wrap("finish", err)
-		}
+		// The abandoned handler may have the only writer, in a transaction with its own context. Or
+		// it gets the writer before this call.
+		q := &request{run: r.Run, token: r.Token, meet: (*openTx).abort,
+			write: func(context.Context) error { return nil }}
+		s.fencing.ask(q)
+		defer s.fencing.withdraw(q)
 	}
 	var done []bool
 	err := s.write(ctx, "finish", func(tx *sql.Tx) (err error) {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -47,74 +48,83 @@ func (r storedRelease) released() (locking.Released, error) {
 
 // Release implements storage.Actions. While a transaction of the job is open, Release returns an
 // error, unless the request asks to end the transaction. The release then comes before the end of
-// the run, which would otherwise be recorded with the error of the transaction.
+// the run, which would otherwise be recorded with the error of the transaction. The release is
+// written even if ctx ends before the transaction does.
 func (s *Store) Release(ctx context.Context, a storage.Action,
 	r storage.ReleaseRequest) (locking.Released, error) {
-	if err := r.Check(); err != nil {
-		return locking.Released{}, wrap("release", err)
+	err := r.Check()
+	if err == nil {
+		err = a.Check()
 	}
-	a = a.Asking(fmt.Sprint(r.Token))
-	target := string(r.Resource.Kind()) + " " + r.Resource.Path()
-	var outcome storedRelease
-	var refused error
-	release := func(write writeFunc, ended int) {
-		refused = s.actionBy(ctx, write, a, "release", target, &outcome,
-			func(d *actionTx) error {
-				run, held, err := holding(ctx, d, r)
-				if err != nil {
-					return err
-				}
-				if !held {
-					return heldByOthers(ctx, d, r)
-				}
-				if outcome, err = takeClaim(ctx, d, a, run, r.Token); err != nil {
-					return err
-				}
-				d.controlState = true
-				d.detail = map[string]any{"token": r.Token, "holder": outcome.Owner,
-					"ended_transactions": ended}
-				return nil
-			})
-	}
-	ended, err := s.yieldHeld(ctx, a, target, r, func() { release(s.writeNow, 1) })
 	if err != nil {
 		return locking.Released{}, wrap("release", err)
 	}
-	if ended == 0 {
-		release(s.write, 0)
+	a = a.Asking(fmt.Sprint(r.Token))
+	var outcome storedRelease
+	// A release that would be refused must not end a transaction. The transaction has the writer.
+	done, err := actionDone(ctx, s.readers, a, "release", releaseTarget(r), &outcome)
+	if err != nil {
+		return locking.Released{}, wrap("release", err)
 	}
-	if refused != nil {
-		return locking.Released{}, refused
+	if done {
+		return outcome.released()
+	}
+	run, err := holding(ctx, s.readers, r)
+	if err != nil {
+		return locking.Released{}, wrap("release", err)
+	}
+	ctx, leave := context.WithCancelCause(ctx)
+	defer leave(nil)
+	ended := 0
+	err = s.perform(ctx, "release", &request{run: run, token: r.Token,
+		meet: func(tx *openTx) error {
+			if !r.EndTransaction {
+				return wrap("release", fmt.Errorf("token %d: %w", r.Token,
+					storage.ErrInTransaction))
+			}
+			ended = 1
+			time.AfterFunc(endTimeout, func() { leave(context.DeadlineExceeded) })
+			return tx.abort()
+		},
+		write: func(ctx context.Context) error { return s.release(ctx, a, r, ended, &outcome) },
+	})
+	if err != nil {
+		return locking.Released{}, err
 	}
 	return outcome.released()
 }
 
-// yieldHeld is fencing.yield for a release that the action will not refuse. It reads with the
-// readers, because the job's transaction has the writer.
-func (s *Store) yieldHeld(ctx context.Context, a storage.Action, target string,
-	r storage.ReleaseRequest, release func()) (ended int, err error) {
-	if err := a.Check(); err != nil {
-		return 0, err
-	}
-	done, err := actionDone(ctx, s.readers, a, "release", target, nil)
-	if err != nil || done {
-		return 0, err
-	}
-	_, held, err := holding(ctx, s.readers, r)
-	if err != nil || !held {
-		return 0, err
-	}
-	return s.fencing.yield(ctx, r, release)
+func releaseTarget(r storage.ReleaseRequest) string {
+	return string(r.Resource.Kind()) + " " + r.Resource.Path()
 }
 
-// holding returns the run of the token, and whether it holds the resource.
-func holding(ctx context.Context, from queryer,
-	r storage.ReleaseRequest) (run uuid.UUID, held bool, err error) {
+// release writes the release. The caller has the writer.
+func (s *Store) release(ctx context.Context, a storage.Action, r storage.ReleaseRequest, ended int,
+	outcome *storedRelease) error {
+	return s.actionBy(ctx, s.writeNow, a, "release", releaseTarget(r), outcome,
+		func(d *actionTx) error {
+			run, err := holding(ctx, d, r)
+			if err != nil {
+				return err
+			}
+			if *outcome, err = takeClaim(ctx, d, a, run, r.Token); err != nil {
+				return err
+			}
+			d.controlState = true
+			d.detail = map[string]any{"token": r.Token, "holder": outcome.Owner,
+				"ended_transactions": ended}
+			return nil
+		})
+}
+
+// holding returns the run of the token, or an error if it does not hold the resource.
+func holding(ctx context.Context, from queryer, r storage.ReleaseRequest) (run uuid.UUID,
+	err error) {
 	err = from.QueryRowContext(ctx, runHolding, r.Resource.Key(), r.Token).Scan(&run)
 	if errors.Is(err, sql.ErrNoRows) {
-		return run, false, nil
+		err = heldByOthers(ctx, from, r)
 	}
-	return run, err == nil, err
+	return run, err
 }
 
 // takeClaim ends a run without a successor.
@@ -137,9 +147,9 @@ func takeClaim(ctx context.Context, d *actionTx, a storage.Action, run uuid.UUID
 	return outcome, endAttempts(ctx, d.Tx, []endRow{end})
 }
 
-func heldByOthers(ctx context.Context, d *actionTx, r storage.ReleaseRequest) error {
+func heldByOthers(ctx context.Context, from queryer, r storage.ReleaseRequest) error {
 	var holders []string
-	err := each(ctx, d, resourceHolders, []any{r.Resource.Key()}, func(rows *sql.Rows) error {
+	err := each(ctx, from, resourceHolders, []any{r.Resource.Key()}, func(rows *sql.Rows) error {
 		var job, replica string
 		var token jobs.Token
 		err := rows.Scan(&job, &replica, &token)

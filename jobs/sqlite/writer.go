@@ -46,18 +46,26 @@ func (s *Store) tryWrite(ctx context.Context, what string,
 
 // enter waits for the writer. The caller must call leave.
 func (s *Store) enter(ctx context.Context) error {
+	_, err := s.enterBefore(ctx, nil)
+	return err
+}
+
+// enterBefore is enter, but returns false if the event comes first.
+func (s *Store) enterBefore(ctx context.Context, event <-chan struct{}) (bool, error) {
 	select {
 	case <-s.closed:
-		return errClosed
+		return false, errClosed
 	default:
 	}
 	select {
 	case s.gate <- struct{}{}:
-		return nil
+		return true, nil
+	case <-event:
+		return false, nil
 	case <-s.closed:
-		return errClosed
+		return false, errClosed
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return false, context.Cause(ctx)
 	}
 }
 
