@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -18,6 +19,9 @@ func (s *Store) Expire(session uuid.UUID) {
 	defer s.sessions.mu.Unlock()
 	s.sessions.all[session].expires = time.Now()
 }
+
+// LogTo sets the log.
+func (s *Store) LogTo(log zerolog.Logger) { s.log = log }
 
 // Migrate applies the migrations of files up to the given version.
 func (s *Store) Migrate(ctx context.Context, files fs.FS, version int) error {

@@ -158,12 +158,19 @@ func (s *Store) perform(ctx context.Context, what string, q *request) error {
 }
 
 // answer returns the error of a request that has met a transaction. An error of the wait is for a
-// request that is not done.
+// request that is not done. If its write fails later, only the log can say so.
 func (s *Store) answer(what string, q *request, waiting error) error {
 	select {
 	case <-q.done:
 		return q.err
 	default:
-		return wrap(what, fmt.Errorf("run %s does not end its transaction: %w", q.run, waiting))
 	}
+	go func() {
+		if <-q.done; q.err != nil {
+			s.log.Warn().Err(q.err).Str("action", what).Stringer("run", q.run).
+				Msg("action failed after the transaction of its run")
+		}
+	}()
+	return wrap(what, fmt.Errorf("run %s is inside a transaction: "+
+		"the %s stands and will be written when the transaction ends: %w", q.run, what, waiting))
 }

@@ -1,12 +1,17 @@
 package sqlite_test
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -204,6 +209,39 @@ func TestReleaseThatEndedATransactionIsWritten(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Nobody else learns that a cancel was not written if its caller has left.
+func TestLateFailureOfACancelIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startRun(t)
+		var log bytes.Buffer
+		r.LogTo(zerolog.New(&log))
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		if err := sqlite.CompleteInTx(t.Context(), r.run, func(*sql.Tx) error {
+			answered := make(chan error, 1)
+			go func() {
+				_, err := r.Cancel(ctx, byHand, r.run.ID)
+				answered <- err
+			}()
+			synctest.Wait()
+			leave()
+			if err := <-answered; !errors.Is(err, storage.ErrUnavailable) ||
+				!strings.Contains(fmt.Sprint(err), "the cancel stands and will be written") {
+				t.Errorf("cancel: %v, want ErrUnavailable with what will happen", err)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := log.String(); !strings.Contains(got, "has ended as succeeded") ||
+			!strings.Contains(got, `"action":"cancel"`) {
+			t.Errorf("log %q, want the failed cancel", got)
+		}
+		r.expectAudit(t)
+	})
 }
 
 // release returns the request that releases the first lock of the run.
