@@ -78,12 +78,13 @@ func (d *dependents) add(ctx context.Context) {
 
 // openFirings returns the open firings of the dependents, by name. The store returns a page of the
 // newest ones. openFirings asks for older pages for at most half of batchTimeout, so that time is
-// left to decide.
+// left to decide. If an older page fails, it returns what it has read.
 func (d *dependents) openFirings(ctx context.Context,
 	fired []storage.Dependent) (map[string]storage.OpenFirings, error) {
-	start := time.Now()
+	bounded, cancel := context.WithTimeout(ctx, batchTimeout/2)
+	defer cancel()
 	all, err := d.store.OpenFirings(ctx, fired)
-	for page := all; err == nil && time.Since(start) < batchTimeout/2; {
+	for page := all; err == nil && bounded.Err() == nil; {
 		var rest []storage.Dependent
 		for _, f := range fired {
 			if open := page[f.Job]; open.Older {
@@ -94,7 +95,14 @@ func (d *dependents) openFirings(ctx context.Context,
 		if len(rest) == 0 {
 			break
 		}
-		page, err = d.store.OpenFirings(ctx, rest)
+		var failed error
+		if page, failed = d.store.OpenFirings(bounded, rest); failed != nil {
+			if bounded.Err() == nil {
+				d.log.Warn().Err(failed).Int("jobs", len(rest)).
+					Msg("read older open firings of dependents failed")
+			}
+			break
+		}
 		for name, older := range page {
 			open := all[name]
 			open.ScheduledTimes = append(older.ScheduledTimes, open.ScheduledTimes...)
@@ -165,7 +173,7 @@ type dependentDecision struct {
 	ready   map[time.Time]time.Time // by scheduled time: since when the overdue ones could start
 	// the cursor: with these, all scheduled times up to here are decided
 	until  time.Time
-	jumped bool // the cursor passes older open firings that were not read
+	jumped bool // the cursor passes older open firings that were not read, late or not
 }
 
 // decideDependent decides on the open firings at now. A firing starts when the last dependency of e

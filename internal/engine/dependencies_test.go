@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
@@ -331,6 +332,53 @@ func TestDependentsWithManyOpenFirings(t *testing.T) {
 			t.Errorf("load: %s, want %s and so on until 00:00:59", got, want)
 		}
 	})
+}
+
+// newestOnly is a store that cannot read older pages of open firings.
+type newestOnly struct {
+	storage.Store
+	fail func(ctx context.Context) error
+}
+
+func (n newestOnly) OpenFirings(ctx context.Context,
+	dependents []storage.Dependent) (map[string]storage.OpenFirings, error) {
+	if !dependents[0].Before.IsZero() {
+		return nil, n.fail(ctx)
+	}
+	return n.Store.OpenFirings(ctx, dependents)
+}
+
+// A backlog of more open firings than the store can read does not keep new ones from their start.
+func TestDependentsStartIfOlderOpenFiringsCannotBeRead(t *testing.T) {
+	for name, fail := range map[string]func(ctx context.Context) error{
+		"error": func(context.Context) error { return storage.ErrUnavailable },
+		"timeout": func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t)
+				extract, load := job(t, "extract", time.Second), dependent(t, "load", "extract")
+				load.Misfire = jobs.MisfireSkip
+				stopFirst := c.start(c.options("knows both", takes(0), extract, load))
+				time.Sleep(10 * time.Second)
+				stopFirst()
+				stopOther := c.start(c.options("knows one", takes(0), extract))
+				time.Sleep(20 * time.Minute)
+				o := c.options("knows both", takes(0), extract, load)
+				o.Store = newestOnly{c.store, fail}
+				stop := c.start(o)
+				time.Sleep(30 * time.Second)
+				stop()
+				stopOther()
+				if got := c.ranFor("load"); !strings.Contains(got, ", 00:20:20, 00:20:21, ") {
+					t.Errorf("load: %s, want 00:20:20 and 00:20:21", got)
+				}
+			})
+		})
+	}
 }
 
 // neverScheduled returns an hourly definition, which replaces the one of that name.
