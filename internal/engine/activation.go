@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
@@ -19,6 +20,7 @@ type activation struct {
 	table *cronTable
 	log   zerolog.Logger
 	read  int64 // HeartbeatReply.Definitions when the versions were last read
+	part  int   // the most definitions that the store can register in one call, as measured
 
 	doubted atomic.Bool   // the store refused a start as stale
 	added   atomic.Bool   // the table has unregistered jobs
@@ -31,7 +33,7 @@ type activation struct {
 const unread = -1
 
 func newActivation(store definitionStore, table *cronTable, log zerolog.Logger) *activation {
-	return &activation{store: store, table: table, log: log, read: unread,
+	return &activation{store: store, table: table, log: log, read: unread, part: maxEnrolled,
 		wake: make(chan struct{}, 1), revised: make(chan struct{}, 1)}
 }
 
@@ -70,7 +72,7 @@ const maxEnrolled = 5 * storage.MaxBatch
 
 // enroll registers definitions that were added to the table, and withdraws removed ones. It
 // withdraws first: a restored definition has a lower version than the one that it replaces. If
-// there are more than maxEnrolled definitions, it requests another call for the rest.
+// there are more definitions than part, it requests another call for the rest.
 func (f *activation) enroll(ctx context.Context, session uuid.UUID) error {
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
@@ -87,16 +89,8 @@ func (f *activation) enroll(ctx context.Context, session uuid.UUID) error {
 	if len(fresh) == 0 {
 		return nil
 	}
-	part := fresh[:min(len(fresh), maxEnrolled)]
-	definitions, err := definitionsOf(part)
-	if err != nil {
-		return err
-	}
-	own, err := f.store.Register(bounded, session, definitions)
-	if err != nil {
-		return err
-	}
-	versions, err := f.store.Versions(bounded)
+	part := fresh[:min(len(fresh), f.part)]
+	own, versions, err := f.registerPart(bounded, session, part)
 	if err != nil {
 		return err
 	}
@@ -110,6 +104,28 @@ func (f *activation) enroll(ctx context.Context, session uuid.UUID) error {
 	}
 	signal(f.revised)
 	return nil
+}
+
+// registerPart registers definitions in one call. After a failure the next part is smaller, so that
+// even a slow store makes progress.
+func (f *activation) registerPart(ctx context.Context, session uuid.UUID,
+	part []*entry) (own map[string]int64, versions map[string]storage.ActiveDefinition, err error) {
+	definitions, err := definitionsOf(part)
+	if err != nil {
+		return nil, nil, err
+	}
+	start := time.Now()
+	own, err = f.store.Register(ctx, session, definitions)
+	if err == nil {
+		versions, err = f.store.Versions(ctx)
+	}
+	switch {
+	case err != nil:
+		f.part = max(1, len(part)/2)
+	case time.Since(start) < batchTimeout/4:
+		f.part = min(2*f.part, maxEnrolled)
+	}
+	return own, versions, err
 }
 
 // tryEnroll calls enroll and logs its error. While something is unregistered, the control state

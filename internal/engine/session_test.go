@@ -423,3 +423,32 @@ func TestHeartbeatsContinueWhileManyJobsAreRegistered(t *testing.T) {
 		}
 	})
 }
+
+// A store that cannot register a whole part within the time of a call gets smaller parts.
+func TestManyJobsAreRegisteredInASlowStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scripted{}
+		k := newTestKeeper(s)
+		k.activation.store = slowRegistry{s, 3 * time.Millisecond}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- runKeeper(ctx, k) }()
+		if _, err := k.Wait(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 6_000 {
+			k.activation.table.put(&entry{Job: jobs.Job{Name: fmt.Sprint("added-", i)}})
+		}
+		for range 60 {
+			k.activation.enrollLater() // as the control state does
+			time.Sleep(time.Second)
+		}
+		if left := len(k.activation.table.unregistered()); left != 0 {
+			t.Errorf("%d jobs are not registered", left)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
