@@ -115,9 +115,10 @@ func (m *misfireChecker) undecided(now time.Time) []weighedCheck {
 				Version: e.activeVersion.own(), ScheduledAt: first, Until: until,
 				CallerTime: now}, entry: e, decided: decided, weight: weight,
 		}
-		_, paused := m.controlState.paused(e.Name, e.Group)
-		if check.held = paused && m.held[e.Name]; check.held {
-			check.weight = 1
+		if m.held[e.Name] {
+			if _, check.held = m.controlState.paused(e.Name, e.Group); check.held {
+				check.weight = 1
+			}
 		}
 		checks = append(checks, check)
 	}
