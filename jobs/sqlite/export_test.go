@@ -91,7 +91,7 @@ var Queries = []struct{ Name, SQL, Want string }{
 	{"waitingDue", waitingFiring, "SEARCH holdfast_runs USING INDEX holdfast_runs_state (state=?)"},
 	{"runByKey", runByKey, "SEARCH holdfast_runs USING INDEX holdfast_runs_key_taken (job=? AND key=? AND key_actor=?)"},
 	{"startedFirings", startedFirings, "SEARCH holdfast_runs USING COVERING INDEX holdfast_runs_scheduled (job=? AND scheduled_at>? AND scheduled_at<?)"},
-	{"openScheduledTimes", openScheduledTimes, "SEARCH r USING INDEX holdfast_runs_scheduled (job=? AND scheduled_at>?)"},
+	{"openScheduledTimes", openScheduledTimes, "SEARCH r USING INDEX holdfast_runs_scheduled (job=? AND scheduled_at>? AND scheduled_at<?)"},
 	{"openScheduledTimes, of others", openScheduledTimes, "SEARCH p USING INDEX holdfast_runs_scheduled (job=? AND scheduled_at=?)"},
 	{"openScheduledTimes, own", openScheduledTimes, "SEARCH own USING COVERING INDEX holdfast_runs_scheduled (job=? AND scheduled_at=?)"},
 	{"firingRuns", firingRuns, "SEARCH r USING INDEX holdfast_runs_scheduled (job=? AND scheduled_at=?)"},
