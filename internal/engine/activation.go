@@ -115,16 +115,14 @@ func (f *activation) registerPart(ctx context.Context, session uuid.UUID,
 		return nil, nil, err
 	}
 	start := time.Now()
-	own, err = f.store.Register(ctx, session, definitions)
-	if err == nil {
-		versions, err = f.store.Versions(ctx)
-	}
-	switch {
-	case err != nil:
+	if own, err = f.store.Register(ctx, session, definitions); err != nil {
 		f.part = max(1, len(part)/2)
-	case time.Since(start) < batchTimeout/4:
+		return nil, nil, err
+	}
+	if time.Since(start) < batchTimeout/4 {
 		f.part = min(2*f.part, maxEnrolled)
 	}
+	versions, err = f.store.Versions(ctx)
 	return own, versions, err
 }
 

@@ -37,7 +37,7 @@ func (d *dependents) add(ctx context.Context) {
 	}
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
-	openings, err := d.openFirings(bounded, fired)
+	openings, failed, err := d.openFirings(bounded, fired)
 	if err != nil {
 		if ctx.Err() == nil {
 			d.log.Warn().Err(err).Msg("read open firings of dependents failed")
@@ -53,7 +53,7 @@ func (d *dependents) add(ctx context.Context) {
 			continue
 		}
 		e := entries[f.Job]
-		decision := e.decideDependent(open, d.table.settled(e, open, now), now)
+		decision := e.decideDependent(open, !failed, d.table.settled(e, open, now), now)
 		decisions[f.Job] = decision
 		for _, scheduledAt := range decision.begin {
 			begin = append(begin, storage.DependentFiring{
@@ -78,12 +78,12 @@ func (d *dependents) add(ctx context.Context) {
 
 // openFirings returns the open firings of the dependents, by name. The store returns a page of the
 // newest ones. openFirings asks for older pages for at most half of batchTimeout, so that time is
-// left to decide. If an older page fails, it returns what it has read.
+// left to decide. It returns what it has read until then, or until an older page has failed.
 func (d *dependents) openFirings(ctx context.Context,
-	fired []storage.Dependent) (map[string]storage.OpenFirings, error) {
+	fired []storage.Dependent) (all map[string]storage.OpenFirings, failed bool, err error) {
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout/2)
 	defer cancel()
-	all, err := d.store.OpenFirings(ctx, fired)
+	all, err = d.store.OpenFirings(ctx, fired)
 	for page := all; err == nil && bounded.Err() == nil; {
 		var rest []storage.Dependent
 		for _, f := range fired {
@@ -95,10 +95,10 @@ func (d *dependents) openFirings(ctx context.Context,
 		if len(rest) == 0 {
 			break
 		}
-		var failed error
-		if page, failed = d.store.OpenFirings(bounded, rest); failed != nil {
-			if bounded.Err() == nil {
-				d.log.Warn().Err(failed).Int("jobs", len(rest)).
+		var noOlder error
+		if page, noOlder = d.store.OpenFirings(bounded, rest); noOlder != nil {
+			if failed = bounded.Err() == nil; failed {
+				d.log.Warn().Err(noOlder).Int("jobs", len(rest)).
 					Msg("read older open firings of dependents failed")
 			}
 			break
@@ -110,7 +110,7 @@ func (d *dependents) openFirings(ctx context.Context,
 			all[name] = open
 		}
 	}
-	return all, err
+	return all, failed, err
 }
 
 // dependents returns the dependents that this replica fires, by name, and their entries.
@@ -177,8 +177,9 @@ type dependentDecision struct {
 }
 
 // decideDependent decides on the open firings at now. A firing starts when the last dependency of e
-// has succeeded, or later by its jitter.
-func (e *entry) decideDependent(open storage.OpenFirings, settled,
+// has succeeded, or later by its jitter. The cursor may pass firings that were not read only if
+// mayJump is true: the next round may be able to read them.
+func (e *entry) decideDependent(open storage.OpenFirings, mayJump bool, settled,
 	now time.Time) dependentDecision {
 	f := dependentDecision{until: settled, ready: map[time.Time]time.Time{}}
 	for _, o := range open.ScheduledTimes {
@@ -198,16 +199,20 @@ func (e *entry) decideDependent(open storage.OpenFirings, settled,
 			f.until = o.ScheduledAt.Add(-time.Microsecond)
 		}
 	}
+	if open.Older && !mayJump {
+		f.until = open.CheckedUntil
+	}
 	f.leaveLater(e.misfireRecords())
-	if f.jumped = open.Older && len(f.overdue) > e.misfireRecords(); open.Older && !f.jumped {
+	f.jumped = open.Older && mayJump && len(f.overdue) > e.misfireRecords()
+	if open.Older && !f.jumped {
 		f.until = open.CheckedUntil // no record would count the firings that were not read
 	}
 	return f
 }
 
 // leaveLater removes the overdue firings that the cursor does not pass, if more firings are overdue
-// than get a record. Otherwise the next round would find it again, and apply the
-// policy twice. They are decided when the open firing that stops the cursor has ended.
+// than get a record. Otherwise the next round would find them again, and apply the policy twice.
+// They are decided when the open firing that stops the cursor has ended.
 func (f *dependentDecision) leaveLater(records int) {
 	extra := len(f.overdue) - records
 	if extra > 0 && f.until.Before(f.overdue[extra-1]) {

@@ -158,7 +158,7 @@ func TestOverdueFiringsAreDecidedOnce(t *testing.T) {
 			open.ScheduledTimes = append(open.ScheduledTimes, f)
 		}
 		now := at(test.overdue + 10)
-		decision := e.decideDependent(open, now, now)
+		decision := e.decideDependent(open, true, now, now)
 		if want := at(test.open + 1).Add(-time.Microsecond); !decision.until.Equal(want) {
 			t.Errorf("%+v: the cursor moves to %s, want %s", test, decision.until, want)
 		}
@@ -209,7 +209,10 @@ func TestOpenFiringsThatWereNotReadAreMentioned(t *testing.T) {
 				storage.OpenFiring{ScheduledAt: at, Ready: at})
 		}
 		now := from.Add(100 * time.Hour)
-		decision := e.decideDependent(open, now, now)
+		if d := e.decideDependent(open, false, now, now); d.jumped || !d.until.Equal(from) {
+			t.Errorf("%d late firings: the cursor passes firings that could not be read", n)
+		}
+		decision := e.decideDependent(open, true, now, now)
 		got := e.missedDependents(decision,
 			storage.Cursor{CheckedUntil: from, Until: decision.until, Last: at}, now)
 		if want := min(n, maxMisfireRecords); len(got) != want {
@@ -223,7 +226,7 @@ func TestOpenFiringsThatWereNotReadAreMentioned(t *testing.T) {
 			continue
 		}
 		if !decision.until.Equal(now) ||
-			!strings.Contains(got[0].Detail, "at least 1 earlier scheduled times since") {
+			!strings.Contains(got[0].Detail, "at least 1 earlier scheduled time since") {
 			t.Errorf("%d late firings: the cursor moves to %s, with the record %q", n,
 				decision.until, got[0].Detail)
 		}

@@ -167,12 +167,16 @@
   // storage for itself.
   let hasShortcuts = true;
   const showShortcuts = () => {
-    try {
-      hasShortcuts = localStorage.getItem("holdfast-shortcuts") !== "off";
-    } catch {} // no storage
     for (const e of document.querySelectorAll("[data-shortcuts]")) e.checked = hasShortcuts;
     for (const e of document.querySelectorAll(".find kbd")) e.hidden = !hasShortcuts;
   };
+  const readShortcuts = () => {
+    try {
+      hasShortcuts = localStorage.getItem("holdfast-shortcuts") !== "off";
+    } catch {} // no storage
+    showShortcuts();
+  };
+  readShortcuts();
   document.addEventListener("change", (event) => {
     if (!("shortcuts" in event.target.dataset)) return;
     hasShortcuts = event.target.checked;
@@ -181,8 +185,8 @@
     } catch {} // no storage
     showShortcuts();
   });
-  window.addEventListener("storage", showShortcuts); // another page changed the choice
-  window.addEventListener("pageshow", showShortcuts); // after the browser has restored fields
+  window.addEventListener("storage", readShortcuts); // another page changed the choice
+  window.addEventListener("pageshow", readShortcuts); // after the browser has restored fields
   // In fields and with other keys held, the characters are text.
   const isShortcut = (event) => hasShortcuts && !event.ctrlKey && !event.metaKey && !event.altKey && !event.target.closest?.("input, select, textarea");
 
