@@ -115,7 +115,9 @@ func (r *Reader) facts(ctx context.Context, now time.Time) (f Facts, err error) 
 	maps.DeleteFunc(f.Outcomes, func(_ string, outcomes []storage.Outcome) bool {
 		return uneventful(outcomes, now)
 	})
-	f.Undelivered, err = r.undelivered(ctx, now)
+	// the deliveries that have failed for failingDelivery and have another try
+	f.Undelivered, err = r.deliveries(ctx, storage.UndeliveredFilter{Failing: true,
+		Before: &storage.RunCursor{CreatedAt: now.Add(-failingDelivery)}})
 	return f, err
 }
 
@@ -286,12 +288,6 @@ func (r *Reader) givenUp(ctx context.Context, now time.Time) ([]storage.Undelive
 	return slices.DeleteFunc(found, func(u storage.Undelivered) bool {
 		return u.GaveUpAt == nil || now.Sub(*u.GaveUpAt) > lastDay
 	}), err
-}
-
-// undelivered returns the deliveries that have failed for failingDelivery and have another try.
-func (r *Reader) undelivered(ctx context.Context, now time.Time) ([]storage.Undelivered, error) {
-	return r.deliveries(ctx, storage.UndeliveredFilter{Failing: true,
-		Before: &storage.RunCursor{CreatedAt: now.Add(-failingDelivery)}})
 }
 
 // deliveries returns at most maxDeliveries deliveries, or none if the store records none.
