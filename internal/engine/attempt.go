@@ -68,12 +68,13 @@ func (p performer) perform(f *firing, c *claim,
 		defer p.locks.takeLate(ctx, f)()
 	}
 	uncalled := p.awaitWorker(ctx, f)
-	if uncalled != nil && mayRunElsewhere(ctx) || f.attempt <= 1 && isStopped(ctx) {
+	hasWorker := uncalled == nil
+	if hasWorker {
+		uncalled = context.Cause(ctx) // only once: the context may end at any time
+	}
+	if !hasWorker && mayRunElsewhere(ctx) || uncalled != nil && f.attempt <= 1 && isStopped(ctx) {
 		p.giveBack(f, c)
 		return 0, false
-	}
-	if uncalled == nil {
-		uncalled = context.Cause(ctx)
 	}
 	f.debug().Int64("token", int64(c.token)).Int("attempt", f.attempt).
 		Dur("late", p.clock.now().Sub(f.ScheduledAt)).Msg("run started")
