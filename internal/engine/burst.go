@@ -39,7 +39,7 @@ const (
 //
 // Replicas also have ranks for the burst itself. If the first ones find no mark, they look at the
 // gates of all firings, and leave the mark when all are begun. If another replica finds no mark for
-// some time, it looks at all gates itself. It does not while there are progress marks (see
+// some time, it looks at all gates itself. It waits for longer while there are progress marks (see
 // progress).
 type burst struct {
 	burstKey

@@ -177,8 +177,8 @@ type dependentDecision struct {
 }
 
 // decideDependent decides on the open firings at now. A firing starts when the last dependency of e
-// has succeeded, or later by its jitter. The cursor may pass firings that were not read only if
-// mayJump is true: the next round may be able to read them.
+// has succeeded, or later by its jitter. If mayJump is false, the cursor stays before firings that
+// were not read, because the next round may read them.
 func (e *entry) decideDependent(open storage.OpenFirings, mayJump bool, settled,
 	now time.Time) dependentDecision {
 	f := dependentDecision{until: settled, ready: map[time.Time]time.Time{}}
@@ -205,7 +205,7 @@ func (e *entry) decideDependent(open storage.OpenFirings, mayJump bool, settled,
 	f.leaveLater(e.misfireRecords())
 	f.jumped = open.Older && mayJump && len(f.overdue) > e.misfireRecords()
 	if open.Older && !f.jumped {
-		f.until = open.CheckedUntil // no record would count the firings that were not read
+		f.until = open.CheckedUntil // otherwise no record would count the firings not read
 	}
 	return f
 }

@@ -34,7 +34,7 @@ type progress struct {
 	tries   int       // quick firings that this replica tries, as one of the first three replicas
 	slow    int       // firings whose handlers are known to be slow
 	settled int       // firings of this and of earlier bursts that have begun since counted
-	counted time.Time
+	counted time.Time // when works last returned true; at first, when the first firing was shared
 }
 
 // endBefore bounds the time for which progress marks count by the leave limit of a job.
@@ -118,8 +118,8 @@ func (m *burst) progressMark(at time.Time) string {
 	return fmt.Sprintf("%s@%d", m.mark(), at.Unix())
 }
 
-// postpone returns when to look at the burst again, at the latest when progress marks do not count.
-// From then on, the replica waits for the mark as it does for that of a burst that is not late.
+// postpone returns when to look at the burst again, which is not after latest. From then on, the
+// replica waits for the mark as it does for that of a burst that is not late.
 func (m *burst) postpone(now time.Time) time.Time {
 	window := m.last.Sub(m.first)
 	if m.first = now.Add(progressAgain); m.first.After(m.latest) {
