@@ -44,33 +44,41 @@ func (s *disconnecting) Sweep(ctx context.Context) (storage.Swept, error) {
 	return s.Store.Sweep(ctx)
 }
 
-// searching is a store that counts the searches for disconnected sessions.
+// searching is a store that counts the searches for disconnected sessions, which have one result.
 type searching struct {
 	storage.Store
-	others   bool // others search
+	result   storage.Disconnected
 	searches atomic.Int64
 }
 
 func (s *searching) ExpireDisconnected(context.Context, uuid.UUID) (storage.Disconnected, error) {
 	s.searches.Add(1)
-	return storage.Disconnected{AfterHeartbeat: s.others}, nil
+	return s.result, nil
 }
 
-// A replica searches for disconnected sessions each second, or as often as it sends heartbeats if
-// others search.
-func TestReplicaSearchesSeldomIfOthersDo(t *testing.T) {
-	for others, want := range map[bool]int64{false: 60, true: 12} {
+// A replica searches for disconnected sessions each second, as often as it sends heartbeats if
+// others search, and earlier if the search before says so.
+func TestIntervalsOfSearches(t *testing.T) {
+	for _, test := range []struct {
+		result storage.Disconnected
+		want   int64 // in a minute
+	}{
+		{storage.Disconnected{}, 60},
+		{storage.Disconnected{AfterHeartbeat: true}, 12},
+		{storage.Disconnected{Again: 500 * time.Millisecond}, 120},
+		{storage.Disconnected{Again: time.Hour}, 60},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCluster(t)
-			store := &searching{Store: c.store, others: others}
+			store := &searching{Store: c.store, result: test.result}
 			o := c.options("a", takes(time.Millisecond), once(t, "manual", 24*time.Hour))
 			o.Store, o.Heartbeat = store, 5*time.Second
 			stop := c.start(o)
-			time.Sleep(10*time.Second + 500*time.Millisecond)
+			time.Sleep(10*time.Second + 300*time.Millisecond)
 			before := store.searches.Load()
 			time.Sleep(time.Minute)
-			if n := store.searches.Load() - before; n != want {
-				t.Errorf("others search: %t: got %d searches in a minute, want %d", others, n, want)
+			if n := store.searches.Load() - before; n != test.want {
+				t.Errorf("%+v: got %d searches in a minute, want %d", test.result, n, test.want)
 			}
 			stop()
 		})

@@ -119,10 +119,14 @@ func (u *upkeep) nextCheck(now time.Time) time.Time {
 
 // searchInterval returns the time until the next search for disconnected sessions.
 func (u *upkeep) searchInterval(last storage.Disconnected) time.Duration {
-	if last.AfterHeartbeat {
+	switch {
+	case last.AfterHeartbeat:
 		return max(u.heartbeat, u.intervals.adopt)
+	case last.Again > 0:
+		return min(last.Again, u.intervals.adopt)
+	default:
+		return u.intervals.adopt
 	}
-	return u.intervals.adopt
 }
 
 // sweepInterval returns the time until the next sweep. expiry is the time until the next session

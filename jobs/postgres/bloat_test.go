@@ -239,7 +239,7 @@ func (s *harness) blocksRead() (n int) {
 	}
 	for _, session := range query[[]uuid.UUID](s, "SELECT array_agg(id) FROM holdfast.sessions") {
 		if err := s.a.heartbeats.send(s.t.Context(), session,
-			func(b *pgx.Batch, _ *sessionBackend) { b.Queue(flush) }); err != nil {
+			func(b *pgx.Batch, _ *sessionBackend, _ *int64) { b.Queue(flush) }); err != nil {
 			s.t.Fatal(err)
 		}
 	}

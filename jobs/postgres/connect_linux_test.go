@@ -32,7 +32,7 @@ func TestClientsEndOfConnectionsIsBounded(t *testing.T) {
 	if _, err := s.a.Heartbeat(t.Context(), session, storage.ReplicaStatus{}); err != nil {
 		t.Fatal(err)
 	}
-	heartbeat := s.a.heartbeats.takeOpen(session)
+	heartbeat, _ := s.a.heartbeats.takeOpen(session)
 	if heartbeat == nil {
 		t.Fatal("no idle connection of the heartbeat")
 	}

@@ -31,6 +31,10 @@ RETURNING replica`
 	// disconnectedFor is how long a session must at least be disconnected before it expires. The
 	// owner opens a lost connection again within milliseconds.
 	disconnectedFor = 700 * time.Millisecond
+
+	// searchAfter is the delay of a search whose connection a heartbeat uses. Without it, a replica
+	// that searches and sends heartbeats at the same times would often search too late.
+	searchAfter = 50 * time.Millisecond
 )
 
 // backendOfSession is the backend that a session has recorded.
@@ -59,8 +63,11 @@ type search struct {
 // see the section "Disconnected sessions" of the package documentation.
 func (s *Store) ExpireDisconnected(ctx context.Context, session uuid.UUID) (
 	storage.Disconnected, error) {
-	own := s.heartbeats.takeOpen(session)
-	if own == nil {
+	own, used := s.heartbeats.takeOpen(session)
+	switch {
+	case own == nil && used == usedElsewhere:
+		return storage.Disconnected{Again: searchAfter}, nil
+	case own == nil:
 		return storage.Disconnected{}, nil
 	}
 	defer s.heartbeats.give(session, own)
@@ -81,7 +88,19 @@ func (s *Store) ExpireDisconnected(ctx context.Context, session uuid.UUID) (
 		}
 		return err
 	})
-	return storage.Disconnected{Replicas: expired}, wrap("search for disconnected sessions", err)
+	return storage.Disconnected{Replicas: expired, Again: s.nextSearch(own.search)},
+		wrap("search for disconnected sessions", err)
+}
+
+// nextSearch returns the time until the next suspect may expire, or 0 if there is none.
+func (s *Store) nextSearch(last search) time.Duration {
+	var next time.Duration
+	for _, f := range last.suspects {
+		if left := s.disconnectedFor - time.Since(f.found); left > 0 && (next == 0 || left < next) {
+			next = left
+		}
+	}
+	return next
 }
 
 // findDisconnected searches, and returns the sessions that were suspects for long enough before.

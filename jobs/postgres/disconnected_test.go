@@ -142,7 +142,11 @@ func TestDisconnectedSessionExpiresAfterAWhile(t *testing.T) {
 	other, dead := s.beating(s.b, "b"), s.beating(s.a, "a")
 	s.a.Close()
 	s.awaitNoBackend(dead)
-	s.search(s.b, other, nil, nil, nil)
+	got, err := s.b.ExpireDisconnected(t.Context(), other)
+	if err != nil || len(got.Replicas) != 0 || got.Again <= 0 || got.Again > time.Hour {
+		t.Errorf("first search: %+v, %v, want another one within the hour", got, err)
+	}
+	s.search(s.b, other, nil, nil)
 	s.b.disconnectedFor = 0
 	s.search(s.b, other, []string{"a"})
 }
@@ -294,19 +298,30 @@ func TestOldestReplicasSearch(t *testing.T) {
 	s.search(s.b, sessions[3], []string{"dead"})
 }
 
-// While another call uses the connection of a session, a heartbeat uses one that does not show
-// whether the process exists.
-func TestHeartbeatBesideItsConnectionRecordsNoBackend(t *testing.T) {
+// A search or another call uses the connection of a session. A heartbeat goes over another
+// connection meanwhile, and the session keeps its backend, so that its process can be found dead.
+// If the connection is being opened again, the heartbeat records no backend: the old one has ended.
+func TestHeartbeatBesideItsConnectionKeepsTheBackend(t *testing.T) {
 	t.Parallel()
 	s := newSearch(t)
 	session := s.beating(s.a, "a")
-	own := s.a.heartbeats.takeOpen(session)
-	if own == nil || s.backend(session) == 0 {
+	own, _ := s.a.heartbeats.takeOpen(session)
+	backend := s.backend(session)
+	if own == nil || backend == 0 {
 		t.Fatal("no connection of the session")
 	}
 	s.beat(s.a, session)
-	if backend := s.backend(session); backend != 0 {
-		t.Errorf("recorded backend %d, which is closed after the heartbeat", backend)
+	if got := s.backend(session); got != backend {
+		t.Errorf("recorded backend %d, want %d still", got, backend)
+	}
+	if got, err := s.a.ExpireDisconnected(t.Context(), session); err != nil ||
+		got.Again != searchAfter {
+		t.Errorf("search meanwhile: %+v, %v, want another one after %s", got, err, searchAfter)
+	}
+	own.opening = true
+	s.beat(s.a, session)
+	if got := s.backend(session); got != 0 {
+		t.Errorf("recorded backend %d while the connection is opened, want none", got)
 	}
 	s.a.heartbeats.give(session, own)
 	s.beat(s.a, session)

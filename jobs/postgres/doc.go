@@ -125,6 +125,8 @@
 //     search found. So a heartbeat between this search and the expiry keeps the session.
 //   - A live process notices when its connection ends. It opens another one at once, and records
 //     the new backend.
+//   - While a search uses the connection, a heartbeat goes over another one, and the session keeps
+//     its backend. While the connection is opened again, a heartbeat records that there is none.
 //   - A search runs on the heartbeat connection of its replica, and considers only backends that
 //     existed during the lifetime of this connection. So the first replica after a restart of
 //     PostgreSQL does not take the others for dead.

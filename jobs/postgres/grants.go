@@ -81,8 +81,8 @@ func (g grants) Heartbeat(ctx context.Context, session uuid.UUID) (locking.Heart
 	var heartbeat storage.HeartbeatReply
 	var waiting []uuid.UUID
 	err := wrapLocks("heartbeat", g.store.heartbeat(ctx, session, func(b *pgx.Batch,
-		own *sessionBackend) {
-		queueHeartbeat(b, own, session, storage.ReplicaStatus{}, "[]", &heartbeat)
+		own *sessionBackend, pid *int64) {
+		queueHeartbeat(b, own, pid, session, storage.ReplicaStatus{}, "[]", &heartbeat)
 		b.Queue(sessionPlaces, session).Query(func(rows pgx.Rows) (err error) {
 			waiting, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 			return err

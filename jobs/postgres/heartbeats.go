@@ -54,17 +54,20 @@ func newHeartbeatConns(c connector, schema schemaName) *heartbeatConns {
 	return l
 }
 
+// queueBeat adds a heartbeat to a batch. own is the state of the session's connection, or nil if
+// the batch uses another connection. pid is the process ID of the backend that renewSession
+// records. If it is nil, renewSession keeps the backend.
+type queueBeat func(b *pgx.Batch, own *sessionBackend, pid *int64)
+
 // send sends the batch that queue builds, which it calls once per try. It closes a connection that
-// breaks, and retries at once on another. It prefers the connection of the session. queue gets the
-// state of that connection, or nil for another connection.
-func (l *heartbeatConns) send(ctx context.Context, session uuid.UUID,
-	queue func(b *pgx.Batch, own *sessionBackend)) error {
-	own, another := l.take(session)
+// breaks, and retries at once on another. It prefers the connection of the session.
+func (l *heartbeatConns) send(ctx context.Context, session uuid.UUID, queue queueBeat) error {
+	own, used := l.take(session)
 	if own != nil {
 		defer l.give(session, own)
 	}
 	for left := beatAttempts; ; {
-		err := l.try(ctx, own, another, queue)
+		err := l.try(ctx, own, used, queue)
 		if left--; err == nil || ctx.Err() != nil || left == 0 || !isBroken(err) {
 			return err
 		}
@@ -73,14 +76,14 @@ func (l *heartbeatConns) send(ctx context.Context, session uuid.UUID,
 
 // try sends the batch once. A connection that replaces that of a session for one heartbeat is
 // closed afterwards.
-func (l *heartbeatConns) try(ctx context.Context, own *sessionBackend, another bool,
-	queue func(b *pgx.Batch, own *sessionBackend)) error {
+func (l *heartbeatConns) try(ctx context.Context, own *sessionBackend, used connUse,
+	queue queueBeat) error {
 	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
 	defer cancel()
 	b := &pgx.Batch{}
 	if own != nil {
 		return own.use(ctx, l.connector, func(conn *pgx.Conn) error {
-			queue(b, own)
+			queue(b, own, own.pid())
 			return conn.SendBatch(ctx, b).Close()
 		})
 	}
@@ -88,9 +91,13 @@ func (l *heartbeatConns) try(ctx context.Context, own *sessionBackend, another b
 	if err != nil {
 		return err
 	}
-	queue(b, nil)
+	pid := new(int64) // of no backend
+	if used == usedElsewhere {
+		pid = nil
+	}
+	queue(b, nil, pid)
 	err = conn.SendBatch(ctx, b).Close()
-	l.share(conn, isBroken(err), !another)
+	l.share(conn, isBroken(err), used == unused)
 	return err
 }
 

@@ -75,7 +75,7 @@ func TestHeartbeatLeavesAServerThatIsReadOnly(t *testing.T) {
 	if _, err := s.a.Heartbeat(t.Context(), session, storage.ReplicaStatus{}); err != nil {
 		t.Fatal(err)
 	}
-	own := s.a.heartbeats.takeOpen(session)
+	own, _ := s.a.heartbeats.takeOpen(session)
 	if own == nil {
 		t.Fatal("no idle connection for the next heartbeat")
 	}

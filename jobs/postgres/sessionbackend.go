@@ -33,10 +33,11 @@ RETURNING backend IS NOT NULL, clock_timestamp()`
 // waits for the end of the connection. If PostgreSQL ends the connection, the goroutine opens
 // another one at once.
 //
-// The mutex of heartbeatConns guards the first four fields. The others belong to the caller that
+// The mutex of heartbeatConns guards the first five fields. The others belong to the caller that
 // has set busy.
 type sessionBackend struct {
 	busy     bool
+	opening  bool // busy, because the connection was lost
 	released bool // the session has ended
 	used     time.Time
 	watch    *watch // nil while busy, and behind a pooler
@@ -56,39 +57,58 @@ type watch struct {
 	done chan struct{} // closed when the connection may be used again
 }
 
-// take returns the connection of the session for exclusive use, until give. It returns nil if
-// another call uses the connection, and then another is true, or if the session has none and may
-// not have one.
-func (l *heartbeatConns) take(session uuid.UUID) (own *sessionBackend, another bool) {
+// connUse says who uses the connection of a session that another call cannot have now.
+type connUse int
+
+const (
+	unused        connUse = iota // nobody: the session has none and may not have one
+	usedElsewhere                // another call, which leaves it open
+	beingOpened                  // it was lost
+)
+
+// take returns the connection of the session for exclusive use, until give, or nil and who uses it.
+func (l *heartbeatConns) take(session uuid.UUID) (*sessionBackend, connUse) {
 	if session == uuid.Nil {
-		return nil, false
+		return nil, unused
 	}
 	l.mu.Lock()
 	b := l.sessions[session]
 	switch {
 	case b != nil && b.busy:
-		l.mu.Unlock()
-		return nil, true
+		defer l.mu.Unlock()
+		return nil, b.usedBy()
 	case b == nil:
 		if l.closed || !l.makeRoom() {
 			l.mu.Unlock()
-			return nil, false
+			return nil, unused
 		}
 		b = &sessionBackend{}
 		l.sessions[session] = b
 	}
-	return l.claim(b), false
+	return l.claim(b), unused
 }
 
 // takeOpen is take for calls that need a connection that is open and shows its session.
-func (l *heartbeatConns) takeOpen(session uuid.UUID) *sessionBackend {
+func (l *heartbeatConns) takeOpen(session uuid.UUID) (*sessionBackend, connUse) {
 	l.mu.Lock()
 	b := l.sessions[session]
 	if b == nil || b.busy || b.watch == nil {
-		l.mu.Unlock()
-		return nil
+		defer l.mu.Unlock()
+		return nil, b.usedBy()
 	}
-	return l.claim(b)
+	return l.claim(b), unused
+}
+
+// usedBy says who uses the connection. The mutex is locked.
+func (b *sessionBackend) usedBy() connUse {
+	switch {
+	case b == nil || !b.busy:
+		return unused
+	case b.opening:
+		return beingOpened
+	default:
+		return usedElsewhere
+	}
 }
 
 // claim makes b busy, unlocks the mutex, and ends the watch.
@@ -129,14 +149,13 @@ func (l *heartbeatConns) give(session uuid.UUID, b *sessionBackend) {
 		return
 	}
 	defer l.mu.Unlock()
-	switch {
-	case b.lost():
+	if b.opening = b.lost(); b.opening {
 		l.watching.Go(func() { l.reopen(session, b) })
-	default:
-		b.busy = false
-		if !b.since.IsZero() {
-			l.watchConn(session, b)
-		}
+		return
+	}
+	b.busy = false
+	if !b.since.IsZero() {
+		l.watchConn(session, b)
 	}
 }
 
@@ -182,7 +201,7 @@ func (l *heartbeatConns) watchConn(session uuid.UUID, b *sessionBackend) {
 		l.mu.Lock()
 		lost := b.watch == w && !b.released && !l.closed
 		if lost {
-			b.busy, b.watch = true, nil
+			b.busy, b.opening, b.watch = true, true, nil
 		}
 		l.mu.Unlock()
 		if lost {
@@ -265,15 +284,15 @@ func (b *sessionBackend) hangUp() {
 	}
 }
 
-// pid returns the process ID of the backend according to the protocol. It returns nil for a
+// pid returns the process ID of the backend according to the protocol. It returns 0 for a
 // connection without deadlines, such as one of a program's dialer through an SSH tunnel: its watch
 // could not be stopped before the next heartbeat.
 func (b *sessionBackend) pid() *int64 {
-	if b.conn.PgConn().Conn().SetDeadline(time.Time{}) != nil {
-		return nil
+	pid := new(int64)
+	if b.conn.PgConn().Conn().SetDeadline(time.Time{}) == nil {
+		*pid = int64(b.conn.PgConn().PID())
 	}
-	pid := int64(b.conn.PgConn().PID())
-	return &pid
+	return pid
 }
 
 // shown handles the reply to a statement that recorded the backend of the connection, or none

@@ -30,14 +30,16 @@ UPDATE holdfast.sessions SET expires_at = clock_timestamp() WHERE $6 AND id IN (
 	// Without the condition a paused replica would revive a session whose runs another replica has
 	// taken over.
 	//
-	// It records the backend of the connection, or NULL behind a pooler: poolers invent the process
-	// ID $6 that they send to the client, and their backends outlive the client. It also reports
-	// whether the replica searches for disconnected sessions: only the three oldest do, so that
-	// the cost does not grow with the replicas.
+	// It records the backend of the connection if $6 is its process ID, and no backend otherwise.
+	// $6 is the process ID that the client got when it connected. Poolers invent it, and their
+	// backends outlive the client. If $6 is NULL, the session keeps its backend. It also reports
+	// whether the replica searches for disconnected sessions: only the three oldest do, so that the
+	// cost does not grow with the replicas.
 	renewSession = `
 UPDATE holdfast.sessions s SET renewed_at = t, expires_at = t + ttl, clock_offset_ms = $2,
     workers = $3, busy = $4, not_ready = $5, databases = $7, stopping = $8,
-    backend = CASE WHEN pg_backend_pid() = $6::bigint THEN pg_backend_pid() END
+    backend = CASE WHEN $6::bigint IS NULL THEN backend
+        WHEN pg_backend_pid() = $6 THEN pg_backend_pid() END
 FROM clock_timestamp() t
 WHERE id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp()
 RETURNING renewed_at, (SELECT definitions FROM holdfast.meta), backend IS NOT NULL, 3 > (
@@ -120,8 +122,8 @@ func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
 	var heartbeat storage.HeartbeatReply
 	databases, err := storage.EncodeDatabases(v.Databases)
 	if err == nil {
-		err = s.heartbeat(ctx, session, func(b *pgx.Batch, own *sessionBackend) {
-			queueHeartbeat(b, own, session, v, databases, &heartbeat)
+		err = s.heartbeat(ctx, session, func(b *pgx.Batch, own *sessionBackend, pid *int64) {
+			queueHeartbeat(b, own, pid, session, v, databases, &heartbeat)
 		})
 	}
 	return heartbeat, wrap("heartbeat", err)
@@ -129,14 +131,10 @@ func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
 
 // queueHeartbeat adds the renewal of a session, which fails with ErrSessionLost, and the query of
 // its claims. The text databases is that of storage.EncodeDatabases.
-func queueHeartbeat(b *pgx.Batch, own *sessionBackend, session uuid.UUID,
+func queueHeartbeat(b *pgx.Batch, own *sessionBackend, pid *int64, session uuid.UUID,
 	v storage.ReplicaStatus, databases string, heartbeat *storage.HeartbeatReply) {
 	// Discard the result of a try that broke.
 	*heartbeat = storage.HeartbeatReply{SentAt: time.Now(), Claims: map[jobs.Token]uuid.UUID{}}
-	var pid *int64
-	if own != nil {
-		pid = own.pid()
-	}
 	b.Queue(renewSession, session, v.OffsetMilliseconds(), v.Workers, v.Busy, v.NotReady, pid,
 		databases, v.Stopping).
 		QueryRow(func(row pgx.Row) error {

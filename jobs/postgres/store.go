@@ -332,10 +332,10 @@ func (s *Store) send(ctx context.Context, begin string, queue func(b *pgx.Batch)
 
 // heartbeat is pipeline for heartbeats, on their own connections. It calls queue for each try.
 func (s *Store) heartbeat(ctx context.Context, session uuid.UUID,
-	queue func(b *pgx.Batch, own *sessionBackend)) error {
-	err := s.heartbeats.send(ctx, session, func(b *pgx.Batch, own *sessionBackend) {
+	queue queueBeat) error {
+	err := s.heartbeats.send(ctx, session, func(b *pgx.Batch, own *sessionBackend, pid *int64) {
 		b.Queue(beginPipeline, s.lockTimeout)
-		queue(b, own)
+		queue(b, own, pid)
 		s.schema.batch(b)
 	})
 	if errors.Is(err, storage.ErrSessionLost) {

@@ -80,6 +80,8 @@ type Disconnected struct {
 	// AfterHeartbeat: another call has no effect before the next heartbeat of this session. Other
 	// sessions search, or there is nothing to find.
 	AfterHeartbeat bool
+	// Again: another call should follow after this time, which is less than usual. 0: it need not.
+	Again time.Duration
 }
 
 // LostRun is a lost run, with the requests that its claim held.
