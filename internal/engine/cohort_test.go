@@ -115,7 +115,7 @@ func slow(entries ...*entry) {
 // A replica does the same with the firings of a cohort as with firings that it handles one by one.
 func TestCohortIsHandledAsItsFirings(t *testing.T) {
 	const n, steps = 40, 15
-	replicas := soak.Pick(8, 20)
+	replicas := soak.Pick(5, 20)
 	for name, test := range map[string]struct {
 		change func(c *cohortTest) // nil: nothing
 		pace   time.Duration       // between ticks; 0 is a second

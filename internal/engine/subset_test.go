@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/test/soak"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
@@ -89,7 +90,7 @@ func TestFewReplicasShareQuickFirings(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(test), func(t *testing.T) {
 			c := newSubsetTest(t, test.replicas)
-			times := 20
+			times := soak.Pick(5, 20)
 			if test.firings == 1 {
 				times = 60 // so that most replicas have it once
 			}
@@ -111,7 +112,8 @@ func TestFewReplicasShareQuickFirings(t *testing.T) {
 					t.Errorf("%d replicas share the firings of a time, want %d", n, test.want)
 				}
 			}
-			if n, least := len(shares), test.replicas*2/3; n < least {
+			// Periods choose their replicas independently, so some replicas are chosen again.
+			if n, least := len(shares), min(test.replicas*2/3, times*test.want/2); n < least {
 				t.Errorf("%d of %d replicas had firings in %d periods, want %d or more", n,
 					test.replicas, times, least)
 			}

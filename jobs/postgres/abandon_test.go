@@ -11,6 +11,7 @@ import (
 
 // TestAbandonedRunsLeaveNothing checks that the tables of waiting runs are empty afterwards.
 func TestAbandonedRunsLeaveNothing(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	leaves, stays := uuid.New(), uuid.New()
 	for id, replica := range map[uuid.UUID]string{leaves: "leaves", stays: "stays"} {

@@ -14,6 +14,7 @@ import (
 // A handler may ignore the end of its context inside a transaction while its session remains live.
 // Its run must end and its claim become free. The handler's later writes must have no effect.
 func TestTransactionOfAnAbandonedHandlerIsEnded(t *testing.T) {
+	t.Parallel()
 	for name, within := range map[string]func(*testing.T, *jobs.Run, func(pgx.Tx) error) error{
 		"InTx": func(t *testing.T, run *jobs.Run, fn func(pgx.Tx) error) error {
 			return InTx(t.Context(), run, fn)

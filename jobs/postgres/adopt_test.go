@@ -33,6 +33,7 @@ func (s *harness) adopt(store *Store, session uuid.UUID, names ...string) <-chan
 // An adoption reads all waiting runs and then locks the free ones, one by one. Another adoption may
 // take a run in between. Once the row is locked, the check of its session must be repeated.
 func TestRunIsAdoptedOnceByConcurrentAdopts(t *testing.T) {
+	t.Parallel()
 	for name, free := range map[string]func(s *harness, session uuid.UUID) error{
 		"of a session that was swept": func(s *harness, session uuid.UUID) error {
 			s.expire(session)
@@ -83,6 +84,7 @@ func TestRunIsAdoptedOnceByConcurrentAdopts(t *testing.T) {
 // The work of an adoption grows with the number of waits plus the number of jobs. A join of both
 // compared each wait with each job: with 300 waits and 1,000 jobs it took 0.8 s, every second.
 func TestAdoptionReadsWaitsAndJobsOnce(t *testing.T) {
+	t.Parallel()
 	const number, waits = 1000, 400
 	for name, ended := range map[string]bool{"waits of a live session": false,
 		"waits of an ended session": true} {
@@ -129,6 +131,7 @@ INSERT INTO holdfast.waits (run, session, since)
 // Many runs may be triggered for later times. Each replica looks for free runs about once a second,
 // so it must not read those.
 func TestAdoptionDoesNotReadRunsForLaterTimes(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	for _, prepare := range []string{"SELECT", `
 INSERT INTO holdfast.runs (id, job, scheduled_at, key, state, created_at)
@@ -152,6 +155,7 @@ INSERT INTO holdfast.waits (run, since, triggered) SELECT id, scheduled_at, true
 // Each replica looks for free runs about once a second. While there are none, it must not send the
 // names of all jobs.
 func TestAdoptionOfNothingIsSmall(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	proxied, proxy := openProxied(t, s.url)
 	session := s.session(s.a, "a")

@@ -10,6 +10,7 @@ import (
 // looked at the session, and before it commits. The drain does not see the run, so adoptions must
 // not rely on it.
 func TestRunOfATriggerBesideADrainIsFree(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	one, two := s.session(s.a, "a"), s.session(s.b, "b")
 	s.register(s.a, one, storage.Definition{Name: "export", Hash: "1"})

@@ -11,12 +11,14 @@ import (
 
 // TestAuditChainFindsChanges changes a sealed log in each way that VerifyAudit must find.
 func TestAuditChainFindsChanges(t *testing.T) {
+	t.Parallel()
 	s := newSingleHarness(t)
 	jobstest.FindsAuditChanges(t, s.a, "holdfast.", func(statement string) { s.exec(statement) })
 }
 
 // TestPruneForgedAudit prunes a log that somebody has changed.
 func TestPruneForgedAudit(t *testing.T) {
+	t.Parallel()
 	s := newSingleHarness(t)
 	jobstest.PrunesForgedAudit(t, s.a, "holdfast.", func(statement string) { s.exec(statement) },
 		literal)
@@ -24,6 +26,7 @@ func TestPruneForgedAudit(t *testing.T) {
 
 // TestFindUnsealedAudit checks a log that no replica seals.
 func TestFindUnsealedAudit(t *testing.T) {
+	t.Parallel()
 	s := newSingleHarness(t)
 	jobstest.FindsUnsealedAudit(t, s.a, "holdfast.", func(statement string) { s.exec(statement) },
 		literal)
@@ -31,6 +34,7 @@ func TestFindUnsealedAudit(t *testing.T) {
 
 // TestForgedQueueDoesNotStopSeals seals a log whose queue somebody has changed.
 func TestForgedQueueDoesNotStopSeals(t *testing.T) {
+	t.Parallel()
 	s := newSingleHarness(t)
 	jobstest.SealsDespiteForgedQueue(t, s.a, "holdfast.",
 		func(statement string) { s.exec(statement) }, literal)
@@ -38,6 +42,7 @@ func TestForgedQueueDoesNotStopSeals(t *testing.T) {
 
 // TestForgedTimesAreRefused checks the constraints on times.
 func TestForgedTimesAreRefused(t *testing.T) {
+	t.Parallel()
 	s := newSingleHarness(t)
 	jobstest.RefusesForgedTimes(t, s.a, "holdfast.", func(statement string) error {
 		_, err := s.watcher().Exec(t.Context(), statement)
@@ -51,6 +56,7 @@ func literal(at time.Time) string { return "'" + at.UTC().Format(time.RFC3339) +
 // TestSealWaitsForNoAction seals while a program's transaction has written an entry, and seals this
 // entry after the commit, although later entries have links.
 func TestSealWaitsForNoAction(t *testing.T) {
+	t.Parallel()
 	s := newSingleHarness(t)
 	session := s.session(s.a, "a")
 	s.register(s.a, session, storage.Definition{Name: "a", Hash: "1"})
@@ -88,6 +94,7 @@ func TestSealWaitsForNoAction(t *testing.T) {
 // TestSealAfterPruning checks a replica that has read entries which another replica prunes before
 // the first adds their links.
 func TestSealAfterPruning(t *testing.T) {
+	t.Parallel()
 	s := newSingleHarness(t)
 	if _, err := s.a.Pause(t.Context(), storage.Action{Actor: "ann", Via: "go"},
 		storage.Target{Kind: storage.TargetAll}); err != nil {
@@ -107,6 +114,7 @@ func TestSealAfterPruning(t *testing.T) {
 // TestSealWaitsForAPrune checks a replica that has read an old entry while a prune deletes that
 // entry. The replica must wait for the end of the prune and then add no link for the entry.
 func TestSealWaitsForAPrune(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	if _, err := s.a.Pause(t.Context(), storage.Action{Actor: "ann", Via: "go"},
 		storage.Target{Kind: storage.TargetAll}); err != nil {

@@ -41,6 +41,7 @@ func (s *harness) receivedInPart(sql string, session uuid.UUID) {
 }
 
 func TestSessionPinnedByAStartReceivedInPartIsSwept(t *testing.T) {
+	t.Parallel()
 	for name, sql := range map[string]string{
 		"a start":     "SELECT FROM holdfast.sessions WHERE id = $1 FOR KEY SHARE",
 		"a heartbeat": "UPDATE holdfast.sessions SET renewed_at = clock_timestamp() WHERE id = $1",
@@ -66,6 +67,7 @@ func TestSessionPinnedByAStartReceivedInPartIsSwept(t *testing.T) {
 
 // Slow queries of the admin page do not keep a sweep from ending a transaction.
 func TestSweepEndsTransactionsBesideSlowViews(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	run := s.granted(s.a, session, request(t, "job", "orders"))
@@ -95,6 +97,7 @@ func TestSweepEndsTransactionsBesideSlowViews(t *testing.T) {
 
 // The same for a program that has locks.
 func TestSessionPinnedByAGrantReceivedInPartIsSwept(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	token := s.hold(s.a, session, lockRequest(t, "path:a"))
@@ -112,6 +115,7 @@ func TestSessionPinnedByAGrantReceivedInPartIsSwept(t *testing.T) {
 
 // A young transaction is a concurrent start or sweep, which ends by itself.
 func TestSweepDoesNotEndAYoungTransaction(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	s.receivedInPart(holdSession, session)

@@ -41,6 +41,7 @@ ON CONFLICT DO NOTHING`)
 // An active backfill prevents the addition of another one. It may end before the store has read who
 // requested it.
 func TestBackfillIsAddedIfTheActiveOneEnds(t *testing.T) {
+	t.Parallel()
 	for name, again := range map[string]bool{"one": false, "others again and again": true} {
 		t.Run(name, func(t *testing.T) {
 			s := newSingleHarness(t)

@@ -14,6 +14,7 @@ import (
 // A transaction that stays open retains all deleted rows in tables and indexes. A lock on a name
 // that had many holders meanwhile must read no more blocks than a lock on another name.
 func TestLocksReadNoMoreBesideALongTransaction(t *testing.T) {
+	t.Parallel()
 	const past = 20_000 // former locks on the name
 	s := newHarness(t)
 	if version := query[int](s,
@@ -65,6 +66,7 @@ func TestLocksReadNoMoreBesideALongTransaction(t *testing.T) {
 
 // Floors rise once in many locks, not at each lock: otherwise the fences would bloat instead.
 func TestFloorsAreRaisedRarely(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	reader := s.hold(s.a, session, lockRequest(t, "shared path:a"))
@@ -94,6 +96,7 @@ func TestFloorsAreRaisedRarely(t *testing.T) {
 
 // Starts of new firings raise floors too, but not above the token of a run that still holds.
 func TestNewFiringsRaiseFloors(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	floor := func(table string) int64 {
@@ -126,6 +129,7 @@ func TestNewFiringsRaiseFloors(t *testing.T) {
 // A heartbeat must not read more blocks as more claims end beside a long transaction. Otherwise it
 // would at some time be too slow, and the session would expire.
 func TestHeartbeatsReadNoMoreBesideALongTransaction(t *testing.T) {
+	t.Parallel()
 	const past = 100_000 // claims that have ended
 	s := newHarness(t)
 	if version := query[int](s,
@@ -188,6 +192,7 @@ func TestHeartbeatsReadNoMoreBesideALongTransaction(t *testing.T) {
 // A claim may be committed after the floor was read although its token was drawn before. The next
 // heartbeat must report it.
 func TestHeartbeatReportsLateClaims(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	resume := s.pause("a", "holdfast.claims", "COMMIT", "true")

@@ -28,6 +28,7 @@ func (s *harness) waitingRun(r storage.StartRequest) (session [16]byte) {
 
 // A start that has read a run before a cancel of it must not write what it read.
 func TestStartWaitsForACancelOfItsRun(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	r := request(t, "job", "orders")
 	session := s.waitingRun(r)
@@ -53,6 +54,7 @@ func TestStartWaitsForACancelOfItsRun(t *testing.T) {
 
 // The same holds for a note.
 func TestNoteWaitsForACancelOfItsRun(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	r := request(t, "job", "orders")
 	session := s.waitingRun(r)
@@ -92,6 +94,7 @@ func TestNoteWaitsForACancelOfItsRun(t *testing.T) {
 // The run has no wait when the cancel looks for one, and has one when the cancel has locked the
 // run.
 func TestCancelIsRetriedWhenItsRunStartsToWait(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
 	resume := s.pause("a", "holdfast.runs", "UPDATE", "NEW.state = 'waiting'")
@@ -126,6 +129,7 @@ func TestCancelIsRetriedWhenItsRunStartsToWait(t *testing.T) {
 
 // A start decides on a firing that it is writing as if the pause came later.
 func TestPauseDuringAStart(t *testing.T) {
+	t.Parallel()
 	eachWay(t, func(t *testing.T, ask way) {
 		s := newHarness(t)
 		session := s.session(s.a, "a")
@@ -140,6 +144,7 @@ func TestPauseDuringAStart(t *testing.T) {
 
 // A pause that comes while a start waits for a fence holds the start back.
 func TestPauseBeforeAStartWritesLeavesNoRun(t *testing.T) {
+	t.Parallel()
 	eachWay(t, func(t *testing.T, ask way) {
 		s := newHarness(t)
 		session := s.session(s.a, "a")
@@ -219,6 +224,7 @@ func TestActionsAndRegistrationsDoNotDeadlock(t *testing.T) {
 
 // No replica would ever read these cancels, and they would accumulate.
 func TestSweepDeletesCancelsOfEndedRuns(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	ends, goesOn := request(t, "ends", "orders"), request(t, "goes on", "sales")
@@ -246,6 +252,7 @@ func TestSweepDeletesCancelsOfEndedRuns(t *testing.T) {
 // A claim is given back while a cancel of its run is being written, or the other way round. In both
 // cases the run is cancelled and does not wait.
 func TestCancelBesideAClaimGivenBack(t *testing.T) {
+	t.Parallel()
 	for name, first := range map[string]struct{ application, table, event, condition string }{
 		"the cancel comes first":    {"b", "holdfast.cancels", "INSERT", "true"},
 		"the give-back comes first": {"a", "holdfast.runs", "UPDATE", "NEW.state = 'waiting'"},

@@ -17,6 +17,7 @@ import (
 // When PostgreSQL refuses a commit, the job has failed. Its claim still exists, and the run is not
 // superseded.
 func TestRefusedCommitIsNotSuperseded(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)")
 	session := s.session(s.a, "a")
@@ -49,6 +50,7 @@ func TestRefusedCommitIsNotSuperseded(t *testing.T) {
 // A statement may end the transaction although its first word does not show it, and begin another
 // one. The statements after it would run outside the fence.
 func TestTransactionThatAStatementEndsIsRefused(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	session := s.session(s.a, "a")
@@ -86,6 +88,7 @@ func TestTransactionThatAStatementEndsIsRefused(t *testing.T) {
 // A restored database draws tokens again. A run from before the restore must not pass for the run
 // that has its token now.
 func TestFenceDistinguishesRunsOfOneToken(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
 	s.exec("UPDATE holdfast.claims SET run = gen_random_uuid()")
@@ -106,6 +109,7 @@ func TestFenceDistinguishesRunsOfOneToken(t *testing.T) {
 }
 
 func TestTxOfEitherStore(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	n := 0

@@ -18,6 +18,7 @@ import (
 // A replica must notice a server that has vanished, on each kind of connection. The kernel alone
 // retransmits data for about 15 minutes before it reports an error.
 func TestClientsEndOfConnectionsIsBounded(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	for name, pool := range map[string]*dbPool{"pool": s.a.pool, "views": s.a.views,
 		"jobs": s.a.work} {
@@ -93,6 +94,7 @@ func expectBounded(t *testing.T, name string, conn net.Conn) {
 
 // A pool pings a connection only if it is broken, and then uses another one.
 func TestOnlyBrokenConnectionsArePinged(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	other, err := OpenDatabase(t.Context(), DatabaseOptions{URL: s.url, MaxConnections: 1})
 	if err != nil {
@@ -126,6 +128,7 @@ func TestOnlyBrokenConnectionsArePinged(t *testing.T) {
 
 // A connection is silent until its other end sends something or closes it, also beneath TLS.
 func TestSilentConnections(t *testing.T) {
+	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -164,6 +167,7 @@ func TestSilentConnections(t *testing.T) {
 
 // pgx may read from a connection in the background, also while it is idle.
 func TestSilenceIsKnownDuringARead(t *testing.T) {
+	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 
 // A backend whose client has vanished must end by itself, together with its locks.
 func TestConnectionsHaveKeepalives(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	const settings = `SELECT concat_ws(' ', current_setting('tcp_keepalives_idle'),
 		current_setting('tcp_keepalives_interval'),
@@ -44,6 +45,7 @@ func TestConnectionsHaveKeepalives(t *testing.T) {
 // A pooler may drop connection parameters. Transactions then have the default level of the
 // database, on which the protocol fails silently.
 func TestStoreRefusesAnotherIsolationLevel(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.exec(
 		`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = %L',
@@ -66,6 +68,7 @@ func TestStoreRefusesAnotherIsolationLevel(t *testing.T) {
 // Behind a pooler a later transaction may have another level than the checked one. Each call must
 // then fail instead of deciding on an old snapshot.
 func TestCallsRefuseAnotherIsolationLevel(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	conn, err := s.a.pool.Acquire(t.Context())

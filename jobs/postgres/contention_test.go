@@ -11,6 +11,7 @@ import (
 
 // TestRestartIsRecordedOnce checks that two replicas which detect one restart add one record.
 func TestRestartIsRecordedOnce(t *testing.T) {
+	t.Parallel()
 	s := openAs(t, database(t), "a")
 	started := time.Date(2026, 3, 14, 3, 0, 0, 0, time.UTC)
 	for _, r := range []storage.Restart{
@@ -39,8 +40,9 @@ func TestRestartIsRecordedOnce(t *testing.T) {
 
 // TestLockPagesUseAnIndex checks the plans of the queries of the lock pages on the history.
 func TestLockPagesUseAnIndex(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
-	s.exec(strings.NewReplacer("1000000", "20000", "999950", "19950", "999920", "19920").
+	s.history(strings.NewReplacer("1000000", "20000", "999950", "19950", "999920", "19920").
 		Replace(manyJobs))
 	s.exec(
 		`INSERT INTO holdfast.wait_history SELECT gen_random_uuid(), 'job-' || n % 100,

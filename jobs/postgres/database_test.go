@@ -77,6 +77,7 @@ var insertToken = storage.Script{Statements: []storage.Statement{{
 // TestStatementsInAnotherDatabase executes the statements of one firing twice, and those of an
 // older run.
 func TestStatementsInAnotherDatabase(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t, false)
 	if err := d.Check(t.Context()); err != nil {
 		t.Error(err)
@@ -117,6 +118,7 @@ func TestStatementsInAnotherDatabase(t *testing.T) {
 
 // TestInTxRepeats checks that InTx leaves no row in commits: a run may have several transactions.
 func TestInTxRepeats(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t, false)
 	run := fencedRun(d, 5)
 	for range 2 {
@@ -134,6 +136,7 @@ func TestInTxRepeats(t *testing.T) {
 
 // TestHandlersCannotLeaveTheTransaction ends the transaction in a handler.
 func TestHandlersCannotLeaveTheTransaction(t *testing.T) {
+	t.Parallel()
 	for _, unfenced := range []bool{false, true} {
 		d := newDatabase(t, unfenced)
 		for _, end := range []string{"COMMIT", "COMMIT; BEGIN"} {
@@ -156,6 +159,7 @@ func TestHandlersCannotLeaveTheTransaction(t *testing.T) {
 
 // TestUnfencedDatabase checks that a database without a fence needs no tables of the fence.
 func TestUnfencedDatabase(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t, true)
 	if err := d.Check(t.Context()); err != nil {
 		t.Error(err)

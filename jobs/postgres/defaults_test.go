@@ -8,6 +8,7 @@ import (
 )
 
 func TestStartsExcludeUnderAnyDefaultIsolation(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.exec(fmt.Sprintf("ALTER DATABASE %q SET default_transaction_isolation = 'repeatable read'",
 		query[string](s, "SELECT current_database()")))
@@ -26,6 +27,7 @@ func TestStartsExcludeUnderAnyDefaultIsolation(t *testing.T) {
 }
 
 func TestStartOfASessionThatExpiresAtAFenceLeavesNoRun(t *testing.T) {
+	t.Parallel()
 	eachWay(t, func(t *testing.T, ask way) {
 		s := newHarness(t)
 		session, successor := s.session(s.b, "b"), s.session(s.a, "a")

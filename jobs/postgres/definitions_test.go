@@ -36,6 +36,7 @@ func (s *harness) activeDefinitions(job string, version int64) {
 // Each session would count the definition of the other as that of a live session, and no later
 // check would correct it.
 func TestSessionsThatEndTogetherDoNotKeepDefinitions(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.sessionWith(s.a, "stays", "job", "h1")
 	second, third := s.sessionWith(s.a, "second", "job", "h2"),
@@ -56,6 +57,7 @@ func TestSessionsThatEndTogetherDoNotKeepDefinitions(t *testing.T) {
 // The registration would still find its definition active, and the ending session would then
 // activate the older one.
 func TestRegistrationDuringAnEndIsCounted(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.sessionWith(s.a, "stays", "job", "h1")
 	second, again := s.sessionWith(s.b, "second", "job", "h2"), s.session(s.a, "again")
@@ -77,6 +79,7 @@ func TestRegistrationDuringAnEndIsCounted(t *testing.T) {
 
 // Two replicas that register a new definition at once get one version.
 func TestConcurrentRegistrationsGetOneVersion(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.sessionWith(s.a, "stays", "job", "h1")
 	resume := s.pause("a", "holdfast.session_jobs", "COMMIT", "true")
@@ -105,6 +108,7 @@ func TestConcurrentRegistrationsGetOneVersion(t *testing.T) {
 
 // Registrations of jobs of one half exclude each other, and those of different halves do not.
 func TestHalvesOfTheJobsAreRegisteredConcurrently(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	var inHalf [halves]string
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
@@ -143,6 +147,7 @@ func TestHalvesOfTheJobsAreRegisteredConcurrently(t *testing.T) {
 // A registration adds what is new, and updates what has another description or source. It writes no
 // other definition, and it adds no fence.
 func TestRegistrationWritesOnlyWhatChanged(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	register := func(replica string, definitions ...storage.Definition) (uuid.UUID,
 		map[string]int64) {
@@ -195,6 +200,7 @@ func TestRegistrationWritesOnlyWhatChanged(t *testing.T) {
 // A registration uses versions and places of rows that it has read. So no other transaction may
 // delete definitions at the same time.
 func TestPruningOfDefinitionsWaitsForARegistration(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	resume := s.pause("a", "holdfast.session_jobs", "COMMIT", "true")
@@ -217,6 +223,7 @@ func TestPruningOfDefinitionsWaitsForARegistration(t *testing.T) {
 
 // TestLargeRegistrationReturnsAllVersions registers more jobs than one transaction takes.
 func TestLargeRegistrationReturnsAllVersions(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session, all := s.session(s.a, "a"), make([]storage.Definition, 2*storage.MaxBatch+500)
 	for i := range all {
@@ -238,6 +245,7 @@ func TestLargeRegistrationReturnsAllVersions(t *testing.T) {
 
 // A session that ends while it registers leaves no active definition behind.
 func TestSessionThatEndsWhileItRegistersIsSettled(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.sessionWith(s.b, "stays", "job", "h1")
 	session := s.session(s.a, "a")
@@ -264,6 +272,7 @@ func TestSessionThatEndsWhileItRegistersIsSettled(t *testing.T) {
 // If settling takes too long, End ends the session nevertheless. A sweep settles it later, and the
 // session's row stays until then.
 func TestSweepSettlesAnEndThatFailed(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.sessionWith(s.a, "stays", "job", "h1")
 	session := s.sessionWith(s.a, "second", "job", "h2")
@@ -296,6 +305,7 @@ func TestSweepSettlesAnEndThatFailed(t *testing.T) {
 
 // A registration may have to wait for a misfire check. A retry must succeed.
 func TestRegistrationThatTimesOutCanBeRetried(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.sessionWith(s.a, "stays", "job", "h1")
 	session := s.session(s.a, "second")
@@ -323,6 +333,7 @@ func TestRegistrationThatTimesOutCanBeRetried(t *testing.T) {
 // A definition may become active while a misfire check runs. The check must not record misfires of
 // the former definition.
 func TestMisfiresOfADefinitionThatIsBeingSupersededAreNotRecorded(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.sessionWith(s.b, "stays", "job", "h1")
 	newer := s.session(s.a, "newer")
@@ -358,6 +369,7 @@ func TestMisfiresOfADefinitionThatIsBeingSupersededAreNotRecorded(t *testing.T) 
 // Rows of jobs are locked by name, regardless of their physical order and of the order of the
 // request.
 func TestRegistrationAndMisfireCheckDoNotDeadlock(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	names := []string{"d", "b", "c", "a"}
 	one, two := s.session(s.a, "one"), s.session(s.b, "two")
@@ -399,6 +411,7 @@ func TestRegistrationAndMisfireCheckDoNotDeadlock(t *testing.T) {
 
 // A misfire check that is paused while it computes must not block others.
 func TestMisfireCheckLocksNoJobWhileItSearches(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.sessionWith(s.a, "stays", "job", "h1")
 	newer := s.session(s.b, "newer")
@@ -418,6 +431,7 @@ func TestMisfireCheckLocksNoJobWhileItSearches(t *testing.T) {
 
 // A sweep without work must not wait for registrations.
 func TestSweepWithNothingToSettleDoesNotWaitForRegistrations(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.sessionWith(s.a, "ends", "job", "h1")
 	if err := s.a.End(t.Context(), session); err != nil {

@@ -14,6 +14,7 @@ import (
 
 // TestPausedDependentsHaveNoOpenFirings pauses the dependents by each kind of pause.
 func TestPausedDependentsHaveNoOpenFirings(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.exec("INSERT INTO holdfast.jobs SELECT name, 1, now(), now() FROM unnest(ARRAY['f', " +
 		"'one']) AS n (name)")
@@ -46,12 +47,13 @@ func TestPausedDependentsHaveNoOpenFirings(t *testing.T) {
 // TestOpenFiringsReadFewRows checks the rows that are read in a long history with few runs after
 // the cursor.
 func TestOpenFiringsReadFewRows(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	start := time.Now().Truncate(time.Second)
 	s.exec(`
 INSERT INTO holdfast.jobs SELECT 'f' || n, 1, $1::timestamptz, $1
     FROM generate_series(1, 20) n;`, start)
-	s.exec(`
+	s.history(`
 INSERT INTO holdfast.runs (id, job, scheduled_at, attempt, state, created_at, finished_at)
 SELECT gen_random_uuid(), name, $1::timestamptz + n * interval '1 second', 1, 'succeeded', now(),
     now()

@@ -16,6 +16,7 @@ import (
 // written and not decided on. Another replica must be able to adopt the run: nothing else would
 // find it, and the misfire check counts its firing as started.
 func TestRunOfASessionThatExpiresWithinItsStartIsAdopted(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session, successor := s.session(s.a, "a"), s.session(s.b, "b")
 	resume := s.pause("a", "holdfast.runs", "INSERT", "true")
@@ -30,6 +31,7 @@ func TestRunOfASessionThatExpiresWithinItsStartIsAdopted(t *testing.T) {
 
 // A start that runs new firings at once leaves nothing behind, or a run with its claim.
 func TestNewRunOfASessionThatExpiresWithinItsStart(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	resume := s.pause("a", "holdfast.runs", "INSERT", "true")
@@ -47,6 +49,7 @@ func TestNewRunOfASessionThatExpiresWithinItsStart(t *testing.T) {
 
 // The same holds for a note.
 func TestRunOfASessionThatExpiresWithinItsNoteIsAdopted(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session, successor := s.session(s.a, "a"), s.session(s.b, "b")
 	resume := s.pause("a", "holdfast.runs", "INSERT", "true")

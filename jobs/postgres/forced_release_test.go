@@ -23,6 +23,7 @@ var operator = storage.Action{Actor: "ann", Via: "go"}
 // A run inside a transaction may still commit, so Release either refuses or ends the transaction
 // first.
 func TestReleaseOfARunInsideATransaction(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	asked := request(t, "job", "totals")
@@ -69,6 +70,7 @@ func TestReleaseOfARunInsideATransaction(t *testing.T) {
 // TestReleaseContinuesAfterAFinish stops the backend of a release. The run whose transaction the
 // release ended finishes first and waits for its next attempt.
 func TestReleaseContinuesAfterAFinish(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	asked := request(t, "job", "totals")
 	session := s.session(s.a, "a")
@@ -161,6 +163,7 @@ func (s *harness) signal(pid int, signal syscall.Signal) {
 
 // A release must not end a finish that locks the claim briefly. The result of the finish remains.
 func TestReleaseWaitsForAFinish(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	asked := request(t, "job", "totals")
 	run := s.granted(s.a, s.session(s.a, "a"), asked)
@@ -193,6 +196,7 @@ func TestReleaseWaitsForAFinish(t *testing.T) {
 }
 
 func TestReleaseOfALockOfAProgram(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	lock := s.acquire(s.locker(s.a, "a"), "path:a/b", "table:public/totals")

@@ -22,6 +22,7 @@ import (
 // rule matters.
 
 func TestLocksGrantedTogetherExclude(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ first, second string }{
 		{"path:a/b", "path:a"}, {"path:a", "path:a/b"}, {"path:a/b/c/d", "path:a/b"},
 		{"path:a", "path:a"},
@@ -45,6 +46,7 @@ func TestLocksGrantedTogetherExclude(t *testing.T) {
 }
 
 func TestLockAndRunGrantedTogetherExclude(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ lock, table string }{{"table:public/orders", "orders"},
 		{"table:public", "orders"}, {"shared table:public/orders", "public.*"}} {
 		t.Run(fmt.Sprintf("%s then a run on %s", c.lock, c.table), func(t *testing.T) {
@@ -79,6 +81,7 @@ func TestLockAndRunGrantedTogetherExclude(t *testing.T) {
 }
 
 func TestLocksOfOneBatchExclude(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	got := s.tokens(s.grant(s.a, s.locks(s.a, "a"), lockRequest(t, "path:a"),
 		lockRequest(t, "path:b"),
@@ -98,6 +101,7 @@ func TestLocksOfOneBatchExclude(t *testing.T) {
 // If two batches locked their fences in the order of their requests, each would hold what the other
 // waits for.
 func TestBatchesOfLocksInOppositeOrdersDoNotDeadlock(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	a, b := s.locks(s.a, "a"), s.locks(s.b, "b")
 	s.fences("path:1", "path:2", "path:2/x", "path:3", "path:3/y")
@@ -131,6 +135,7 @@ func (s *harness) inTransaction(t *testing.T, sql string, args ...any) pgx.Tx {
 }
 
 func TestGrantIsOneRoundTrip(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	counter := &turns{}
@@ -154,6 +159,7 @@ func TestGrantIsOneRoundTrip(t *testing.T) {
 // A session that expires while its grant waits for a fence is granted nothing, not even by later
 // decisions of the same call.
 func TestExpiryIsCheckedAtTheEndOfAGrant(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.locks(s.b, "b")
 	s.release(s.b, s.hold(s.b, session, lockRequest(t, "path:a"))) // the fence exists
@@ -171,6 +177,7 @@ func TestExpiryIsCheckedAtTheEndOfAGrant(t *testing.T) {
 }
 
 func TestDeadSessionIsGrantedNothing(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	s.release(s.a, s.hold(s.a, session, lockRequest(t, "path:a"))) // the fence exists
@@ -190,6 +197,7 @@ func TestDeadSessionIsGrantedNothing(t *testing.T) {
 }
 
 func TestSessionDoesNotEndDuringAGrant(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
@@ -215,6 +223,7 @@ func TestSessionDoesNotEndDuringAGrant(t *testing.T) {
 
 // The token is drawn after the check, so that the later grant has the larger token.
 func TestLaterGrantHasTheLargerToken(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	a, b := s.locks(s.a, "a"), s.locks(s.b, "b")
 	resume := s.pause("a", "holdfast.fences", "INSERT", "true")
@@ -229,6 +238,7 @@ func TestLaterGrantHasTheLargerToken(t *testing.T) {
 }
 
 func TestLostReplyToAGrant(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	proxied, proxy := openProxied(t, s.url)
 	session := s.locks(s.b, "b")
@@ -261,6 +271,7 @@ func TestLostReplyToAGrant(t *testing.T) {
 
 // Two calls with one id overlap, because the caller's timeout has ended the first.
 func TestOverlappingGrantsOfOneLockReturnOneClaim(t *testing.T) {
+	t.Parallel()
 	for name, keys := range map[string][]string{"with resources": {"path:a", "shared path:b"},
 		"without": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -302,6 +313,7 @@ func (s *harness) fencedBy(token locking.Token) (end func() error) {
 }
 
 func TestSweepEndsTheTransactionOfADeadLock(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	session := s.locks(s.a, "a")
@@ -325,6 +337,7 @@ func TestSweepEndsTheTransactionOfADeadLock(t *testing.T) {
 
 // Neither a sweep nor a release ends a claim whose transaction is about to commit.
 func TestClaimExistsWhileItsTransactionCommits(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	session := s.locks(s.a, "a")
@@ -351,6 +364,7 @@ func TestClaimExistsWhileItsTransactionCommits(t *testing.T) {
 }
 
 func TestReleasesInOppositeOrdersDoNotDeadlock(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	one, two := s.hold(s.a, session, lockRequest(t, "path:1")),
@@ -373,6 +387,7 @@ func TestReleasesInOppositeOrdersDoNotDeadlock(t *testing.T) {
 }
 
 func TestReleaseAndSweepDoNotDeadlock(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	tokens := []locking.Token{s.hold(s.a, session, lockRequest(t, "path:1")),
@@ -402,6 +417,7 @@ func TestReleaseAndSweepDoNotDeadlock(t *testing.T) {
 // A grant of two waiting locks ends their waits in two steps. A withdrawal of both comes in
 // between.
 func TestGrantAndWithdrawalDoNotDeadlock(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	holder := s.hold(s.a, session, lockRequest(t, "path:a"))
@@ -430,6 +446,7 @@ func TestGrantAndWithdrawalDoNotDeadlock(t *testing.T) {
 }
 
 func TestNULInAnOwnerDoesNotFailTheBatch(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	odd := lockRequest(t, "path:a")
@@ -442,6 +459,7 @@ func TestNULInAnOwnerDoesNotFailTheBatch(t *testing.T) {
 }
 
 func TestFencesAreNeverUpdatedByLocks(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	versions := "SELECT coalesce(string_agg(resource || ctid, ',' ORDER BY resource), '') FROM " +
@@ -458,6 +476,7 @@ func TestFencesAreNeverUpdatedByLocks(t *testing.T) {
 
 // A caller that has given up repeats an id. Nothing is granted twice.
 func TestOneIDTwiceInOneCallIsRefused(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	lock := lockRequest(t, "path:a")
 	if got := <-s.grant(s.a, s.locks(s.a, "a"), lock, lock); got.err == nil {
@@ -469,6 +488,7 @@ func TestOneIDTwiceInOneCallIsRefused(t *testing.T) {
 // When a replica restarts under its name, the transaction that opens the new session ends the
 // former one. No other transaction does.
 func TestSessionExpiresItsPredecessors(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	former, other, run := s.locks(s.a, "one"), s.locks(s.a, "two"), s.session(s.a, "one")
 	next := locking.Session{ID: uuid.New(), Replica: "one", Version: "test", TTL: time.Hour,
@@ -495,6 +515,7 @@ func TestSessionExpiresItsPredecessors(t *testing.T) {
 }
 
 func TestLockSweepDoesNotSweepRuns(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	runs, idle, locks := s.session(s.a, "a"), s.session(s.a, "idle"), s.locks(s.a, "a")
 	run := s.granted(s.a, runs, request(t, "job", "orders"))
@@ -517,6 +538,7 @@ func TestLockSweepDoesNotSweepRuns(t *testing.T) {
 
 // A cluster may have no program with locks left. Then its schedulers sweep the locks of a dead one.
 func TestSchedulersSweepLocks(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	locks := s.locks(s.a, "a")
 	held := lockRequest(t, "table:public/orders", "shared path:a/b", "slot slot:n")
@@ -536,6 +558,7 @@ func TestSchedulersSweepLocks(t *testing.T) {
 }
 
 func TestLocksOfDeadSessionsAreNotAdopted(t *testing.T) {
+	t.Parallel()
 	for _, end := range []string{"expired", "ended"} {
 		t.Run(end, func(t *testing.T) {
 			s := newHarness(t)
@@ -562,6 +585,7 @@ func TestLocksOfDeadSessionsAreNotAdopted(t *testing.T) {
 }
 
 func TestSessionEndLeavesAClaimInUseToASweep(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	session := s.locks(s.a, "a")
@@ -585,6 +609,7 @@ func TestSessionEndLeavesAClaimInUseToASweep(t *testing.T) {
 }
 
 func TestRevokeEndsALock(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	token := s.hold(s.a, session, lockRequest(t, "path:a"))
@@ -603,6 +628,7 @@ func TestRevokeEndsALock(t *testing.T) {
 }
 
 func TestLocksHaveOwners(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	token := s.hold(s.a, s.locks(s.a, "one"), lockRequest(t, "path:a/b", "slot slot:n"))
 	run := s.granted(s.a, s.session(s.a, "two"), request(t, "job", "orders"))
@@ -630,6 +656,7 @@ func TestLocksHaveOwners(t *testing.T) {
 
 // A run that waits for a lock names the lock's owner as its blocker, also if the lock itself waits.
 func TestRunNamesTheLockItWaitsFor(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	token := s.hold(s.a, session, lockRequest(t, "table:public/orders"))
@@ -668,6 +695,7 @@ func TestRunNamesTheLockItWaitsFor(t *testing.T) {
 // A refused request locks no fence. Otherwise clients that poll would block the one for which they
 // wait.
 func TestRefusalLocksNoFence(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	s.hold(s.a, session, lockRequest(t, "path:a/b"))
@@ -681,6 +709,7 @@ func TestRefusalLocksNoFence(t *testing.T) {
 // Requests for descendants, one after the other, may keep a request for their ancestor from its
 // fence. It then takes its position without the fence, and younger requests yield to it.
 func TestGrantThatCannotLockAFenceIsQueued(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	s.fences("path:a", "path:a/b")
@@ -710,6 +739,7 @@ func TestGrantThatCannotLockAFenceIsQueued(t *testing.T) {
 // A refused request is not granted when its blocker ends meanwhile, because it has not locked its
 // fence.
 func TestRefusedLockIsNotGrantedWithoutItsFence(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	blocker := s.hold(s.a, session, lockRequest(t, "path:a"))
@@ -742,6 +772,7 @@ func (s *harness) awaitTransaction(application string, done <-chan bool) {
 // A fence may be deleted between the statement that has found it and the one that locks it, while
 // another transaction has added it again and locked it.
 func TestGrantNoticesAFenceDeletedMeanwhile(t *testing.T) {
+	t.Parallel()
 	start := func(ask way) func(s *harness) <-chan bool {
 		return func(s *harness) <-chan bool {
 			held := make(chan bool, 1)

@@ -8,6 +8,7 @@ import (
 )
 
 func TestGrantsMatchTheModel(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	lockingtest.RunGrantsModel(t,
 		lockingtest.GrantsFixture{Connect: func(*testing.T) locking.Grants { return s.a.Grants() }},

@@ -10,6 +10,7 @@ import (
 // Ends that are recorded together may update all rows of a page. An update that finds no space on
 // the page of its row needs a new entry in each index.
 func TestFinishesAreHeapOnly(t *testing.T) {
+	t.Parallel()
 	const runs = 100
 	s := newHarness(t)
 	session := s.session(s.a, "a")

@@ -15,6 +15,7 @@ import (
 
 // Heartbeats must succeed while other calls use all connections of the pool.
 func TestHeartbeatsDoNotWaitForAConnection(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session, program := s.session(s.a, "a"), s.locks(s.a, "program")
 	for range s.a.pool.Config().MaxConns {
@@ -70,6 +71,7 @@ func TestHeartbeatContinuesAfterABrokenConnection(t *testing.T) {
 
 // A former primary answers and refuses writes. Only a new connection may reach the new primary.
 func TestHeartbeatLeavesAServerThatIsReadOnly(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	if _, err := s.a.Heartbeat(t.Context(), session, storage.ReplicaStatus{}); err != nil {
@@ -91,6 +93,7 @@ func TestHeartbeatLeavesAServerThatIsReadOnly(t *testing.T) {
 // A former primary that still answers must not keep any connection: jobs could not commit there,
 // and the admin page would show old data.
 func TestPoolsLeaveAServerThatIsReadOnly(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	database := pgx.Identifier{query[string](s, "SELECT current_database()")}.Sanitize()
 	pools := map[string]*dbPool{"store": s.a.pool, "jobs": s.a.work, "views": s.a.views}
@@ -119,6 +122,7 @@ func TestPoolsLeaveAServerThatIsReadOnly(t *testing.T) {
 // The margin of cluster time is half the time between Asked and Answered. The time in which a
 // connection opens, or breaks, would make it useless.
 func TestHeartbeatMeasuresTheClockAroundItsStatement(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	proxied, proxy := openProxied(t, s.url)
 	session := s.session(s.a, "a")

@@ -39,6 +39,7 @@ func (s *harness) expectHeld(what string, err error) {
 }
 
 func TestBatchReportsALockedRow(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.a.lockTimeout = "50ms"
 	session := s.session(s.a, "a")
@@ -97,6 +98,7 @@ func (w *waiting) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQuer
 func (w *waiting) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 
 func TestSweepNamesTheBackendItWaitsIn(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	run := s.granted(s.a, session, request(t, "job", "orders"))

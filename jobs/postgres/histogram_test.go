@@ -48,6 +48,7 @@ func finish(ctx context.Context, store *Store, session uuid.UUID, r storage.Star
 
 // Changes move to the tallies once in 30 s, and each of them once.
 func TestSweepFoldsTallies(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	end := func(runs int) {
@@ -88,6 +89,7 @@ func TestSweepFoldsTallies(t *testing.T) {
 // Replicas that finish and fold at the same time count every run once, and a reader never sees
 // fewer or more runs than have ended.
 func TestTalliesOfConcurrentFinishes(t *testing.T) {
+	t.Parallel()
 	const each = 40
 	s := newHarness(t)
 	var finishes, folds sync.WaitGroup
@@ -134,6 +136,7 @@ func TestTalliesOfConcurrentFinishes(t *testing.T) {
 
 // A part of a histogram has the runs of its quarters of an hour, those of tally_changes too.
 func TestHistogramInParts(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.exec(`INSERT INTO holdfast.tallies VALUES
     ('2026-01-05 09:45Z', 'succeeded', 0, 1000), ('2026-01-05 10:00Z', 'succeeded', 0, 1),
@@ -156,6 +159,7 @@ func TestHistogramInParts(t *testing.T) {
 
 // The tallies of a month are read by their key.
 func TestPlansOfTallies(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.exec(`INSERT INTO holdfast.tallies
 SELECT timestamptz '2026-01-01' + n / 20 * interval '15 minutes', 'succeeded', n % 20, 1
@@ -180,6 +184,7 @@ SELECT timestamptz '2026-01-01' + n / 20 * interval '15 minutes', 'succeeded', n
 // fewer runs, its estimate is used. The estimate of a small table is not: an ANALYZE may have found
 // it almost empty, also if it had many pages with deleted rows.
 func TestEndedRunsAreEstimatedByALargeTableOnly(t *testing.T) {
+	t.Parallel()
 	s := newSingleHarness(t)
 	end := func(runs int) {
 		t.Helper()

@@ -19,8 +19,9 @@ var runsScan = regexp.MustCompile(
 // TestPagesOfHistoryUseAnIndex checks the plan of a page by each filter. The benchmark measures
 // the pages of a long history.
 func TestPagesOfHistoryUseAnIndex(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
-	s.exec(`
+	s.history(`
 INSERT INTO holdfast.runs (id, job, scheduled_at, state, replica, created_at, backfill)
 SELECT gen_random_uuid(), 'job ' || n % 50, t,
     CASE WHEN n % 100 = 0 THEN 'failed' ELSE 'succeeded' END, 'replica ' || n % 3, t,
@@ -79,6 +80,7 @@ func (s *harness) explain(query string, args []any) string {
 // No index may cover a column that a run changes until it succeeds: an update that is not heap-only
 // writes to every index.
 func TestUpdatesOfSuccessfulRunsAreInPlace(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	r := request(t, "job", "orders")
 	session := s.session(s.a, "a")

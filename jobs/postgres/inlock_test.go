@@ -58,6 +58,7 @@ func insert(ctx context.Context) func(pgx.Tx) error {
 }
 
 func TestInLockCommitsOnlyWithItsClaim(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	lock := s.acquire(s.locker(s.a, "a"), "path:a")
@@ -90,6 +91,7 @@ func TestInLockCommitsOnlyWithItsClaim(t *testing.T) {
 // Release waits for the transaction in any goroutine of the program. Code after the release runs
 // after the commit.
 func TestReleaseWaitsForTheTransactionInTheLock(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	l := s.locker(s.a, "a")
@@ -117,6 +119,7 @@ func TestReleaseWaitsForTheTransactionInTheLock(t *testing.T) {
 
 // A deadline that is further away than the longest timeout of PostgreSQL has no effect.
 func TestInLockUntilADistantDeadline(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	lock := s.acquire(s.locker(s.a, "a"), "path:a")
 	ctx, cancel := context.WithTimeout(lock.Context(), 100*365*24*time.Hour)
@@ -130,6 +133,7 @@ func TestInLockUntilADistantDeadline(t *testing.T) {
 }
 
 func TestInLockIsBoundedByItsContext(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	lock := s.acquire(s.locker(s.a, "a"), "path:a")
 	ctx, cancel := context.WithTimeout(lock.Context(), time.Hour)
@@ -163,6 +167,7 @@ func TestInLockIsBoundedByItsContext(t *testing.T) {
 }
 
 func TestLockWithoutGrantsHasNoTransactions(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	l, err := locking.New(memory.New(),
 		locking.Options{Namespace: "n", Lease: time.Minute, Log: zerolog.Nop()})
@@ -183,6 +188,7 @@ func TestLockWithoutGrantsHasNoTransactions(t *testing.T) {
 
 // A program with its own connections performs the fence check itself.
 func TestFenceInATransactionOfTheProgram(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	token := s.hold(s.a, session, lockRequest(t, "path:a"))

@@ -60,6 +60,7 @@ func TestInspect(t *testing.T) {
 }
 
 func TestInspectThroughAPooler(t *testing.T) {
+	t.Parallel()
 	s := newSingleHarness(t)
 	s.exec(
 		`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = %L',

@@ -16,13 +16,14 @@ import (
 // TestJobsInAStateReadFewRuns counts the jobs whose last run a page of the jobs in a state reads.
 // With thousands of jobs it must not read that of each.
 func TestJobsInAStateReadFewRuns(t *testing.T) {
+	t.Parallel()
 	const all = 3000
 	s := newHarness(t)
 	s.exec(fmt.Sprintf(`INSERT INTO holdfast.jobs (name, version, checked_until, updated_at)
     SELECT 'job-' || lpad(n::text, 4, '0'), 1, now(), now() FROM generate_series(1, %d) n`, all))
 	s.exec(fmt.Sprintf(`INSERT INTO holdfast.definitions (job, version, hash, schedule, zone, handler, resources, recover, description)
     SELECT 'job-' || lpad(n::text, 4, '0'), 1, '', '@daily', 'UTC', 'nothing', '[]', false, '' FROM generate_series(1, %d) n`, all))
-	s.exec(fmt.Sprintf(`INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at)
+	s.history(fmt.Sprintf(`INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at)
     SELECT gen_random_uuid(), 'job-' || lpad(n::text, 4, '0'), at, CASE WHEN age = 2 AND n <= 20 THEN 'timed_out'
             WHEN n %% 10 = 3 THEN 'failed' ELSE 'succeeded' END, at
     FROM generate_series(1, %d) n, generate_series(1, 9) age, LATERAL (SELECT now() - age * interval '1 hour' AS at) t`, all))

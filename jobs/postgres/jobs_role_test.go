@@ -296,6 +296,7 @@ func TestSweepPassesATransactionThatItMayNotEnd(t *testing.T) {
 
 // A URL for jobs that leads to another database is refused at the start.
 func TestRoleOfJobsInAnotherDatabase(t *testing.T) {
+	t.Parallel()
 	s := newSingleHarness(t)
 	store, err := Open(t.Context(), Options{URL: s.url, JobsURL: server.URL("postgres"),
 		Log: zerolog.Nop()})

@@ -16,6 +16,7 @@ import (
 // A start of many unknown names does not look for each fence whether it exists. If one is missing,
 // the start begins again and adds it, and the next starts look first. A start of few names looks.
 func TestStartAddsTheFencesThatItMisses(t *testing.T) {
+	t.Parallel()
 	for size, batches := range map[int][]int{1: {1, 1}, fewFences: {2, 1}} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			s := newHarness(t)
@@ -63,6 +64,7 @@ func (c *fenceLooks) took() string {
 // A store looks once for a fence that it has found young, and each time for one that it has found
 // old. It looks again if a fence was missing, although it knew it.
 func TestStartLooksOnlyForUnknownFences(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	counter := &fenceLooks{}
@@ -111,6 +113,7 @@ func TestStartLooksOnlyForUnknownFences(t *testing.T) {
 
 // A start that knew the missing fence may make it known again before the retry.
 func TestRetryAddsKnownFencesToo(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	var retries []bool
 	if err := s.a.sendAgain(t.Context(), func(b *pgx.Batch, retry bool) {
@@ -133,6 +136,7 @@ func TestRetryAddsKnownFencesToo(t *testing.T) {
 
 // A start whose transaction fails has added no fence, so it knows none.
 func TestFailedStartKnowsNoFence(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	s.exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
@@ -151,6 +155,7 @@ CREATE TRIGGER refuse BEFORE INSERT ON holdfast.runs EXECUTE FUNCTION refuse()`)
 // A fence is known for at least half of knownFor and at most for knownFor, however often the store
 // notes others and looks for it.
 func TestFencesAreKnownForALimitedTime(t *testing.T) {
+	t.Parallel()
 	begin := time.Now()
 	for _, each := range []time.Duration{time.Minute, 11 * time.Minute, knownFor - time.Minute} {
 		for _, busy := range []bool{false, true} {
@@ -178,6 +183,7 @@ func TestFencesAreKnownForALimitedTime(t *testing.T) {
 }
 
 func TestKnownFencesAreLimited(t *testing.T) {
+	t.Parallel()
 	var k knownFences
 	now := time.Now()
 	for i := range 3 * mostKnownFences {

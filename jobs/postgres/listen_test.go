@@ -12,6 +12,7 @@ import (
 // The listener is in another database, which behaves like a pooler that shares sessions: the
 // command succeeds, and no notification arrives.
 func TestListenReportsMissingNotifications(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.a.connector = openAs(t, database(t), "elsewhere").connector
 	s.a.listenTimeout = 50 * time.Millisecond
@@ -23,6 +24,7 @@ func TestListenReportsMissingNotifications(t *testing.T) {
 
 // Listen must return when its connection ends, so that the caller connects again.
 func TestListeningEndsWithItsConnection(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -46,6 +48,7 @@ func TestListeningEndsWithItsConnection(t *testing.T) {
 
 // A former primary answers, but others notify the new primary.
 func TestListeningLeavesAServerThatIsReadOnly(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	former := s.a.connector.config.Copy()
 	former.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"

@@ -17,9 +17,10 @@ import (
 // The pages read no more than they need, even if the planner expects more claims and waits than
 // there are.
 func TestPlansOfListings(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.stopAutovacuum()
-	s.exec(`INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at)
+	s.history(`INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at)
     SELECT gen_random_uuid(), 'job-' || n % 100, now() + n * interval '1 second', 'succeeded',
         now()
     FROM generate_series(1, 20000) n`)
@@ -45,6 +46,7 @@ func TestPlansOfListings(t *testing.T) {
 
 // The list of sessions looks up the past ones by their ends, and a sweep deletes them by these.
 func TestPlansOfPastSessions(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.exec(`INSERT INTO holdfast.past_sessions
     SELECT gen_random_uuid(), 'r' || n, 'test', at, at, at, true, '{}'
@@ -61,6 +63,7 @@ func TestPlansOfPastSessions(t *testing.T) {
 
 // The marks look up the latest runs and audit entries, whatever the planner knows of the tables.
 func TestPlansOfMarks(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	check := func(known string) {
 		plan := s.plan("SELECT", readMarks)
@@ -71,7 +74,7 @@ func TestPlansOfMarks(t *testing.T) {
 		}
 	}
 	s.stopAutovacuum()
-	s.exec(`INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at)
+	s.history(`INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at)
     SELECT gen_random_uuid(), 'job-' || n % 100, at, 'succeeded', at
     FROM generate_series(1, 20000) n, LATERAL (SELECT now() - n * interval '1 second' AS at) t`)
 	s.exec(`INSERT INTO holdfast.audit
@@ -85,8 +88,9 @@ func TestPlansOfMarks(t *testing.T) {
 
 // A page of the runs of a replica does not read the newer runs of others.
 func TestPlansOfRunsOfAReplica(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
-	s.exec(`INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at, replica)
+	s.history(`INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at, replica)
     SELECT gen_random_uuid(), 'job-' || n % 100, at, 'succeeded', at,
         CASE WHEN n <= 10000 THEN 'old' ELSE 'new' END
     FROM generate_series(1, 20000) n, LATERAL (SELECT now() + n * interval '1 second' AS at) t`)
@@ -125,8 +129,9 @@ func withArguments(query string, args []any) string {
 // The runs of selected jobs are found by the index of each job, even if the newer runs of others
 // are the whole page of the look through the newest runs.
 func TestPlansOfRunsOfSelectedJobs(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
-	s.exec(`
+	s.history(`
 INSERT INTO holdfast.jobs SELECT 'etl/' || n, 1, now(), now() FROM generate_series(1, 100) n;
 INSERT INTO holdfast.definitions (job, hash, version, schedule, zone, handler, resources, recover,
     description, job_group)
@@ -168,8 +173,9 @@ FROM generate_series(1, 20000) n, LATERAL (SELECT now() + n * interval '1 second
 // TestPlansOfCounts checks what the numbers of the lists read: the last run of each job by its
 // index, the newest runs, and entries of the index of a job for its runs by day.
 func TestPlansOfCounts(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
-	s.exec(`
+	s.history(`
 INSERT INTO holdfast.jobs SELECT 'job-' || n, 1, now(), now() FROM generate_series(0, 99) n;
 INSERT INTO holdfast.definitions (job, hash, version, schedule, zone, handler, resources, recover,
     description)
@@ -207,6 +213,7 @@ FROM generate_series(1, 40000) n, LATERAL (SELECT now() - n * interval '1 minute
 // TestEstimateOfRuns checks the estimate of a history whose runs of triggers were pruned early, so
 // that the tallies have many more runs than the table.
 func TestEstimateOfRuns(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.stopAutovacuum()
 	s.exec(`INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at)
@@ -242,8 +249,9 @@ FROM generate_series(1, 3000) n, LATERAL (SELECT now() - n * interval '1 minute'
 // TestPlansOfFilteredCounts checks that each query of CountFiltered reads entries of one index, and
 // at most one more than it counts of each.
 func TestPlansOfFilteredCounts(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
-	s.exec(`
+	s.history(`
 INSERT INTO holdfast.jobs SELECT 'etl/' || n, 1, now(), now() FROM generate_series(1, 100) n;
 INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at, replica, reason)
 SELECT gen_random_uuid(), CASE WHEN n <= 10000 THEN 'etl/' || n % 100 + 1 ELSE 'other' END, at,

@@ -13,6 +13,7 @@ import (
 
 // A column has the bytes that pgx would send, after those of the columns before it.
 func TestListsAreEncodedAsByTheDriver(t *testing.T) {
+	t.Parallel()
 	ours := mapWithLists(t)
 	rapid.Check(t, func(t *rapid.T) {
 		before := []byte(rapid.String().Draw(t, "before"))
@@ -41,6 +42,7 @@ func TestListsAreEncodedAsByTheDriver(t *testing.T) {
 
 // Values of other types, and other formats, are encoded by pgx.
 func TestOtherListsAreLeftToTheDriver(t *testing.T) {
+	t.Parallel()
 	ours := mapWithLists(t)
 	for _, each := range []struct {
 		oid    uint32
@@ -61,6 +63,7 @@ func TestOtherListsAreLeftToTheDriver(t *testing.T) {
 }
 
 func TestIntegerOutOfRangeIsRefused(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{math.MaxInt32 + 1, math.MinInt32 - 1} {
 		if got, err := mapWithLists(t).Encode(pgtype.Int4ArrayOID, pgx.BinaryFormatCode, []int{n},
 			nil); err == nil {

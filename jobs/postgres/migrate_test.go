@@ -59,6 +59,7 @@ func TestReplicaThatStopsDuringAMigrationHoldsNoLock(t *testing.T) {
 
 // A migration that rewrites a table locks out its readers, for minutes where the history is long.
 func TestMigrationsRewriteNoTable(t *testing.T) {
+	t.Parallel()
 	empty := emptyDatabase(t)
 	conn, err := pgx.Connect(t.Context(), empty)
 	if err != nil {
@@ -83,6 +84,7 @@ CREATE EVENT TRIGGER refuse_rewrite ON table_rewrite EXECUTE FUNCTION public.ref
 // Two replicas apply a second migration at once. Its statement would fail if both applied it. A
 // migration that fails leaves the schema as it was.
 func TestSecondMigration(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	files := fstest.MapFS{}
 	for number := 1; number <= schemaVersion; number++ {

@@ -11,6 +11,7 @@ import (
 
 // TestNamedArgumentsHaveTypes uses arguments where PostgreSQL would infer other types than theirs.
 func TestNamedArgumentsHaveTypes(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "windows"))
 	s.exec("CREATE TABLE public.windows (since timestamptz, until timestamptz, what text)")

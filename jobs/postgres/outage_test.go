@@ -18,6 +18,7 @@ import (
 // TestOutageOfADayIsRecordedInOneCall checks a replica that starts after a day, with many jobs that
 // had a firing every minute.
 func TestOutageOfADayIsRecordedInOneCall(t *testing.T) {
+	t.Parallel()
 	n := soak.Pick(60, 300)
 	s := newHarness(t)
 	minutely, err := schedule.Parse(schedule.Spec{Every: time.Minute}, time.UTC)

@@ -25,6 +25,7 @@ func ownJob(t *testing.T, job string, n int, tables ...string) storage.StartRequ
 // A firing waits for a run of its own job. When that run has released its table, the firing of
 // another job starts at once, with one statement.
 func TestWaitForTheOwnJobLeavesNewFiringsDecided(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	first := s.granted(s.a, session, ownJob(t, "one", 1, "orders"))
@@ -46,6 +47,7 @@ func TestWaitForTheOwnJobLeavesNewFiringsDecided(t *testing.T) {
 // A position that was reserved before stays reserved while the run waits for its own job, even if
 // the run withdrew its wants meanwhile.
 func TestReservedPositionSurvivesAWaitForTheOwnJob(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	table := s.granted(s.a, session, request(t, "holder", "orders"))

@@ -9,12 +9,15 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/internal/test/soak"
 )
 
 // TestPlansLookUpByKey checks the plans of the statements of the hot path when the planner knows
 // the tables least: they are new, or were small or empty at their last analysis. A generic plan
 // would remain in use while the tables grow.
 func TestPlansLookUpByKey(t *testing.T) {
+	t.Parallel()
 	const planInJob = beginOwn
 	const planRefused = "SET LOCAL holdfast.refused = '{}';"
 	// A plan for one try knows that deliveries_failed has the delivery.
@@ -142,21 +145,27 @@ DELETE FROM holdfast.wants WHERE resource > 'path:10'; DELETE FROM holdfast.wait
 DELETE FROM holdfast.session_jobs; DELETE FROM holdfast.deliveries;
 DELETE FROM holdfast.claims; DELETE FROM holdfast.grants; DELETE FROM holdfast.wants;
 DELETE FROM holdfast.waits`
-	for _, known := range []struct{ name, prepare, rebuilt string }{
-		{"new tables", "", ""},
-		{"empty tables, analyzed", "SELECT", ""},
-		{"one job, analyzed", strings.ReplaceAll(history, "100)", "1)"), ""},
-		{"few jobs, analyzed", strings.ReplaceAll(history, "100)", "20)"), ""},
-		{"a small history", history, ""},
-		{"many locks", locks, ""},
+	for _, known := range []struct {
+		name, prepare, rebuilt string
+		soak                   bool // only then
+	}{
+		{"new tables", "", "", false},
+		{"empty tables, analyzed", "SELECT", "", true},
+		{"one job, analyzed", strings.ReplaceAll(history, "100)", "1)"), "", true},
+		{"few jobs, analyzed", strings.ReplaceAll(history, "100)", "20)"), "", false},
+		{"a small history", history, "", true},
+		{"many locks", locks, "", false},
 		// Their rows come and go. The last analysis found few rows, and the indexes have any sizes.
-		{"few locks remain", locks + mostGone, ""},
-		{"few locks remain, small unique indexes", locks + mostGone, "indisunique"},
-		{"few locks remain, small other indexes", locks + mostGone, "NOT indisunique"},
-		{"no locks remain, small unique indexes", locks + allGone, "indisunique"},
-		{"no locks remain, small other indexes", locks + allGone, "NOT indisunique"},
+		{"few locks remain", locks + mostGone, "", true},
+		{"few locks remain, small unique indexes", locks + mostGone, "indisunique", false},
+		{"few locks remain, small other indexes", locks + mostGone, "NOT indisunique", true},
+		{"no locks remain, small unique indexes", locks + allGone, "indisunique", true},
+		{"no locks remain, small other indexes", locks + allGone, "NOT indisunique", false},
 	} {
 		t.Run(known.name, func(t *testing.T) {
+			if known.soak {
+				soak.Only(t)
+			}
 			s := newHarness(t)
 			if known.prepare != "" {
 				s.exec(known.prepare)
@@ -194,6 +203,7 @@ func addDeliveries(s *harness) string {
 // Each job has few definitions at first, so the planner sees no difference between the indexes, or
 // between a join and the fetch of single rows.
 func TestRegistrationLooksUpEachDefinitionOnce(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{0, 1, 20, 1000} {
 		t.Run(fmt.Sprintf("%d definitions at the last analysis", n), func(t *testing.T) {
 			s := newHarness(t)
@@ -216,6 +226,7 @@ func TestRegistrationLooksUpEachDefinitionOnce(t *testing.T) {
 
 // There are few sessions, but each has one row for every job.
 func TestSweepsLookUpTheJobsOfASession(t *testing.T) {
+	t.Parallel()
 	for name, sessions := range map[string]string{
 		"few jobs of many sessions": "SELECT gen_random_uuid(), 'job ' || n, 1 " +
 			"FROM generate_series(1, 1000) n",
@@ -245,6 +256,7 @@ INSERT INTO holdfast.session_jobs ` + sessions)
 // Few runs are cancelled or watched. A session may have had thousands of claims since the last
 // vacuum, and an index on the session leads to all of them.
 func TestControlStateLooksUpTheClaimsOfFewRuns(t *testing.T) {
+	t.Parallel()
 	for name, prepare := range map[string]string{"new tables": "", "many claims": `
 INSERT INTO holdfast.claims SELECT n, gen_random_uuid(), id, now()
     FROM generate_series(1, 10000) n, gen_random_uuid() id;
@@ -267,6 +279,7 @@ VACUUM ANALYZE`} {
 // There are few waits and sessions, so a plan may scan them, but only once and not for each row of
 // another table. In the history and in the jobs of sessions it may only look up known rows.
 func TestUpkeepReadsWaitsAndSessionsOnce(t *testing.T) {
+	t.Parallel()
 	const much = `
 INSERT INTO holdfast.jobs SELECT 'job ' || n, 1, now(), now() FROM generate_series(1, 1000) n;
 INSERT INTO holdfast.sessions SELECT gen_random_uuid(), 'r' || n, 'test', '10s', t, t, t,
@@ -283,7 +296,7 @@ INSERT INTO holdfast.waits (run, since) SELECT id, now() FROM holdfast.runs WHER
 		t.Run(known.name, func(t *testing.T) {
 			s := newHarness(t)
 			if known.prepare != "" {
-				s.exec(known.prepare)
+				s.history(known.prepare)
 				s.exec("VACUUM ANALYZE")
 			}
 			leading := s.leadingColumns()

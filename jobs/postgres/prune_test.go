@@ -16,6 +16,7 @@ import (
 
 // TestPruningDeletesTheAuditLog sets times that no call of a store can set into the past.
 func TestPruningDeletesTheAuditLog(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.exec(`
 INSERT INTO holdfast.audit SELECT gen_random_uuid(), now() - n * interval '1 day', 'ada', 'page',
@@ -43,6 +44,7 @@ INSERT INTO holdfast.pauses (id, kind, name, paused_at, paused_by, reason)
 
 // Old waits are deleted until none is left, also if there are more of them than old runs.
 func TestPruningDeletesAllOldWaits(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.exec(`INSERT INTO holdfast.wait_history (run, job, holder, resource, state, since, until)
 SELECT gen_random_uuid(), 'a', 'b', 'table:public/t', 'running', until - interval '1 minute', until
@@ -62,6 +64,7 @@ FROM generate_series(now() - interval '32 hours', now(), '1 hour') until`)
 
 // A dead owner of the turn blocks it for half a minute.
 func TestUnusedTurnPassesToAnotherReplica(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	one, two := uuid.New(), uuid.New()
 	busy := func(store *Store, session uuid.UUID, want bool) {
@@ -83,6 +86,7 @@ func TestUnusedTurnPassesToAnotherReplica(t *testing.T) {
 
 // Pruning must not wait for a run that an open transaction of its job has locked.
 func TestPruningSkipsLockedRuns(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.exec(`
 INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at, finished_at)
@@ -109,6 +113,7 @@ FROM generate_series(5, 9) n`)
 // TestPruneTriggeredLooksUpRunsByJob checks that the statement finds the old runs of each job by an
 // index, and scans no table of runs.
 func TestPruneTriggeredLooksUpRunsByJob(t *testing.T) {
+	t.Parallel()
 	for name, prepare := range map[string]string{"new tables": "", "a long history": `
 INSERT INTO holdfast.jobs SELECT 'job ' || n, 1, now(), now() FROM generate_series(1, 1000) n;
 INSERT INTO holdfast.runs (id, job, scheduled_at, key, state, created_at, finished_at)
@@ -118,7 +123,7 @@ INSERT INTO holdfast.runs (id, job, scheduled_at, key, state, created_at, finish
 		t.Run(name, func(t *testing.T) {
 			s := newHarness(t)
 			if prepare != "" {
-				s.exec(prepare)
+				s.history(prepare)
 				s.exec("VACUUM ANALYZE")
 			}
 			plan := s.plan(beginPipeline, pruneTriggered)

@@ -50,6 +50,7 @@ func (s *harness) expectNoted(done <-chan noted, want ...bool) {
 // The replica of a firing waits for a lock for so long that another replica decides on the firing
 // by the misfire policy. The scheduled time has one record: the first one.
 func TestSkipAndMisfireOfOneFiringLeaveOneRecord(t *testing.T) {
+	t.Parallel()
 	for first, want := range map[string]string{"the skip": "skipped", "the misfire": "missed"} {
 		t.Run(first+" is first", func(t *testing.T) {
 			s := newHarness(t)
@@ -102,6 +103,7 @@ func TestSkipAndMisfireOfOneFiringLeaveOneRecord(t *testing.T) {
 // A replica that is killed between the insert and the reply has recorded the firing, or has not.
 // Then the misfire check finds it. Nothing is left for other replicas to adopt.
 func TestSkipOfASessionThatExpiresWithinItsNote(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session, successor := s.session(s.a, "a"), s.session(s.b, "b")
 	resume := s.pause("a", "holdfast.runs", "INSERT", "true")
@@ -126,6 +128,7 @@ func TestSkipOfASessionThatExpiresWithinItsNote(t *testing.T) {
 
 // Replicas without memcached may skip the same firings, in their own orders.
 func TestReplicasSkipTheSameFiringsInOneOrder(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	resume := s.pause("a", "holdfast.runs", "INSERT", "NEW.job = 'two'")
 	first := s.note(s.a, s.session(s.a, "a"), skipOf(request(t, "one")), skipOf(request(t, "two")))
@@ -139,6 +142,7 @@ func TestReplicasSkipTheSameFiringsInOneOrder(t *testing.T) {
 
 // One replica starts a firing that another one skips.
 func TestStartAndSkipOfOneFiring(t *testing.T) {
+	t.Parallel()
 	t.Run("the skip is first", func(t *testing.T) {
 		eachWay(t, func(t *testing.T, ask way) {
 			s := newHarness(t)
@@ -169,6 +173,7 @@ func TestStartAndSkipOfOneFiring(t *testing.T) {
 
 // A skip inserts one row. It is never updated, so no dead row is left.
 func TestSkipOfANewFiringIsOneRow(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	s.exec("CREATE TABLE public.written (n int)")

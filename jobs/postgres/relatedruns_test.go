@@ -16,8 +16,9 @@ import (
 // another job than are looked through. The pages must have the runs that a scan of all finds, in
 // whichever of the times looked back they are.
 func TestRunsOfSeldomJobsAmongMany(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
-	s.exec(`
+	s.history(`
 INSERT INTO holdfast.jobs
 SELECT unnest('{seldom/a,seldom/b,seldom/c,busy}'::text[]), 1, now(), now();
 INSERT INTO holdfast.definitions (job, hash, version, schedule, zone, handler, resources, recover,

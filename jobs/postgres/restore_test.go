@@ -121,6 +121,7 @@ func TestTokensAreRaisedOnce(t *testing.T) {
 
 // docs/deployment.md has the version of the schema of each release.
 func TestDocumentedSchema(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../docs/deployment.md")
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +151,7 @@ func TestTokensOfRowsCount(t *testing.T) {
 func TestRaisedTokensReadTheNewestRuns(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t)
-	s.exec(`INSERT INTO holdfast.runs (id, job, scheduled_at, attempt, state, created_at, token)
+	s.history(`INSERT INTO holdfast.runs (id, job, scheduled_at, attempt, state, created_at, token)
 SELECT gen_random_uuid(), 'job', at, 1, 'succeeded', at, extract(epoch FROM at)::bigint / 60
 FROM generate_series(now() - interval '30000 minutes', now(), '1 minute') at`)
 	s.exec("VACUUM ANALYZE holdfast.runs")
@@ -183,6 +184,7 @@ func TestRaisedTokensAreThoseOfTheRestore(t *testing.T) {
 
 // A publication of all tables, for logical replication, must not prevent the deletion of rows.
 func TestTablesCanBePublished(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	tx, err := s.watcher().Begin(t.Context())
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 )
 
 func TestRunStatementsSendsTwoBatchesOfItsOwn(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	s.exec("CREATE TABLE public.orders (n int)")
@@ -46,6 +47,7 @@ var leavings = []string{
 }
 
 func TestJobsLeaveNoStateInAConnection(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		leave func(s *harness, store *Store, run *jobs.Run) error
@@ -131,6 +133,7 @@ func leave(s *harness, tx pgx.Tx) error {
 // The job itself deletes the row that its finish needs. Nobody else can delete it while the fence
 // check is in effect.
 func TestCommitAfterARefusedFinishDoesNothing(t *testing.T) {
+	t.Parallel()
 	for name, sql := range map[string]string{
 		"claim gone":    "DELETE FROM holdfast.claims",
 		"run not there": "UPDATE holdfast.runs SET state = 'cancelled'",
@@ -157,6 +160,7 @@ func TestCommitAfterARefusedFinishDoesNothing(t *testing.T) {
 // The store's planner settings must not apply to the statements of jobs. What a program has set in
 // its transaction before the fence check applies afterwards too.
 func TestPlannerSettingsOfTheStoreDoNotApplyToJobs(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
 	expect := func(tx pgx.Tx, want string) error {
@@ -189,6 +193,7 @@ func TestPlannerSettingsOfTheStoreDoNotApplyToJobs(t *testing.T) {
 
 // A program's own connection may not know the types of arguments: many poolers need such a mode.
 func TestFenceOnConnectionsOfEveryMode(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement,

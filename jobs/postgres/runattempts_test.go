@@ -12,6 +12,7 @@ import (
 
 // Runs that end with their first attempt must not pay for the attempts of others.
 func TestOnlyRetriesAddAStatementToAFinish(t *testing.T) {
+	t.Parallel()
 	statements := func(states ...jobs.State) int {
 		var requests []storage.FinishRequest
 		for n, state := range states {

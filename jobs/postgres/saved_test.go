@@ -40,6 +40,7 @@ func next(t *testing.T, job string) storage.StartRequest {
 
 // State, result and webhook deliveries commit with the job's own writes, or not at all.
 func TestRunCompletedInItsTransactionIsStoredByIt(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	s.register(s.a, session, storage.Definition{Name: "job", Hash: "h", Handler: "h",
@@ -89,6 +90,7 @@ func TestRunCompletedInItsTransactionIsStoredByIt(t *testing.T) {
 }
 
 func TestStateOfATransactionIsStoredWithIt(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	session := s.session(s.a, "a")
@@ -126,6 +128,7 @@ func TestStateOfATransactionIsStoredWithIt(t *testing.T) {
 
 // A transaction that has saved and stays open blocks the end of no other job.
 func TestFinishesWaitForAStateAsShortAsForOtherRows(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.a.lockTimeout = "200ms"
 	session := s.session(s.a, "a")
@@ -158,6 +161,7 @@ func TestFinishesWaitForAStateAsShortAsForOtherRows(t *testing.T) {
 
 // An update of an ended run, for example of its detail, is no second end.
 func TestRunEndsOnceForWebhooks(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	s.register(s.a, session, storage.Definition{Name: "job", Hash: "h", Handler: "h",
@@ -178,6 +182,7 @@ func TestRunEndsOnceForWebhooks(t *testing.T) {
 
 // A batch has runs of several jobs, and runs that wait for another attempt.
 func TestBatchOfEndsDeliversEachToItsWebhooks(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	hooks := func(webhook string) []jobs.Hook {

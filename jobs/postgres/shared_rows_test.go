@@ -46,6 +46,7 @@ func TestStartsDoNotQueueBehindAWaitingMigration(t *testing.T) {
 // Transactions of jobs that share a resource must not lock a common row: each sharer of a row
 // writes a list of all the others, a million entries in seconds.
 func TestJobsThatShareAResourceShareNoRow(t *testing.T) {
+	t.Parallel()
 	const sharers = 30
 	s := newHarness(t)
 	for try := 1; ; try++ {
@@ -100,6 +101,7 @@ func (s *harness) multixactMembers() int64 {
 
 // A sweep neither waits for an old fence that is locked nor deletes it.
 func TestSweepSkipsALockedFence(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.fences("path:held", "path:idle")
 	s.exec("UPDATE holdfast.fences SET added_at = now() - interval '61 minutes'")

@@ -84,6 +84,7 @@ func (s *sharing) expectCommitted(want ...bool) {
 }
 
 func TestRunsShareATransaction(t *testing.T) {
+	t.Parallel()
 	s := newSharing(t, []string{insertOne}, []string{insertOne, "UPDATE $t SET n = 2 WHERE n = 0"},
 		[]string{"SELECT 1"})
 	s.runs[2].statements[0] = storage.Statement{SQL: "INSERT INTO public.t2 VALUES (@one - $1)",
@@ -118,6 +119,7 @@ statement 2: UPDATE 1
 // A run that cannot end in a shared transaction has no effect there, and does not prevent the
 // others.
 func TestRunLeavesASharedTransaction(t *testing.T) {
+	t.Parallel()
 	const update = "UPDATE $t SET n = 2 WHERE n = 0"
 	rollBack := func(s *sharing) { s.exec("ROLLBACK") }
 	for name, c := range map[string]struct {
@@ -170,6 +172,7 @@ func TestRunLeavesASharedTransaction(t *testing.T) {
 // A shared transaction that cannot commit has no effect. Each run then executes its statements in a
 // transaction of its own.
 func TestSharedTransactionThatCannotCommit(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		statement string
 		excludes  bool // its job from shared transactions
@@ -203,6 +206,7 @@ func TestSharedTransactionThatCannotCommit(t *testing.T) {
 }
 
 func TestSharedTransactionSkipsEndedContexts(t *testing.T) {
+	t.Parallel()
 	s := newSharing(t, []string{insertOne}, []string{insertOne})
 	cause := errors.New("cancelled by anna")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -221,6 +225,7 @@ func TestSharedTransactionSkipsEndedContexts(t *testing.T) {
 
 // The rows of the first run stay locked for a short time only.
 func TestSharedTransactionEndsEarly(t *testing.T) {
+	t.Parallel()
 	s := newSharing(t, []string{insertOne, "SELECT pg_sleep(0.1)"}, []string{insertOne})
 	s.a.sharer.limits.begin = newSharedLimits().begin
 	s.a.sharer.share(t.Context(), s.runs)
@@ -232,6 +237,7 @@ func TestSharedTransactionEndsEarly(t *testing.T) {
 
 // Deferred triggers have the limits of the statements.
 func TestSlowDeferredTriggerLeavesASharedTransaction(t *testing.T) {
+	t.Parallel()
 	s := newSharing(t, []string{insertOne}, []string{insertOne})
 	s.exec(`CREATE FUNCTION public.doze() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 		PERFORM pg_sleep(1.5); RETURN NULL; END $$;
@@ -252,6 +258,7 @@ func TestSlowDeferredTriggerLeavesASharedTransaction(t *testing.T) {
 // The limits of a shared transaction do not remain in the session, and the planner's settings of
 // the store do not apply to the statements.
 func TestSettingsOfASharedTransaction(t *testing.T) {
+	t.Parallel()
 	const settings = "concat_ws(' ', current_setting('enable_seqscan'), " +
 		"current_setting('plan_cache_mode'), current_setting('lock_timeout'), " +
 		"current_setting('statement_timeout'), " +
@@ -326,6 +333,7 @@ func TestRoleOfJobsSharesTransactions(t *testing.T) {
 // A dead session's runs are in a shared transaction. The sweep ends the transaction, and all of
 // them are lost.
 func TestSweepEndsASharedTransaction(t *testing.T) {
+	t.Parallel()
 	s := newSharing(t, []string{insertOne}, []string{insertOne})
 	s.pause("a", "holdfast.runs", "UPDATE", "true")
 	done := make(chan error, len(s.runs))

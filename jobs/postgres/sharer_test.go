@@ -20,6 +20,7 @@ import (
 
 // RunStatements shares transactions between concurrent runs, and records their ends in the runs.
 func TestConcurrentStatementsShareTransactions(t *testing.T) {
+	t.Parallel()
 	scripts := make([][]string, 20)
 	for i := range scripts {
 		scripts[i] = []string{insertOne}
@@ -51,6 +52,7 @@ func TestConcurrentStatementsShareTransactions(t *testing.T) {
 
 // Runs that take long or fail one after the other do not delay the others for long.
 func TestCallOfShareEndsSoon(t *testing.T) {
+	t.Parallel()
 	for _, sleep := range []string{"SELECT pg_sleep(0.15)", "SELECT pg_sleep(20)"} {
 		t.Run(sleep, func(t *testing.T) {
 			slow := []string{insertOne, sleep}
@@ -96,6 +98,7 @@ func TestJobSharesNoTransactionForAWhile(t *testing.T) {
 
 // A run whose context ends before its shared transaction begins does not wait for it.
 func TestContextEndsBeforeASharedTransaction(t *testing.T) {
+	t.Parallel()
 	s := newSharing(t, []string{insertOne}, []string{insertOne})
 	store, err := Open(t.Context(), Options{URL: s.url, WorkConnections: 1, Log: zerolog.Nop()})
 	if err != nil {
@@ -134,6 +137,7 @@ func TestContextEndsBeforeASharedTransaction(t *testing.T) {
 // If the context of a run ends while a call of share begins, the call may leave the run out, and
 // end before ask notices the end of the context. The error still says why the context has ended.
 func TestShareLeavesOutARunWhoseContextEnds(t *testing.T) {
+	t.Parallel()
 	s := newSharing(t, []string{insertOne})
 	cause := errors.New("cancelled by anna")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -181,6 +185,7 @@ func TestContextEndsDuringASharedTransaction(t *testing.T) {
 }
 
 func TestNotPermittedInASharedTransaction(t *testing.T) {
+	t.Parallel()
 	const unlessShared = "INSERT INTO $t SELECT 1 WHERE current_setting('lock_timeout') = '0'"
 	s := newSharing(t, []string{insertOne, "COMMIT"}, []string{unlessShared},
 		[]string{unlessShared})

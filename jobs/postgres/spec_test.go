@@ -16,6 +16,7 @@ func named(added []storage.Spec, job string) bool {
 // One operator removes a job while another adds a job that depends on it. Each checks the existing
 // jobs, so the second must see the change of the first.
 func TestRemovalSeesAConcurrentAddition(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	first, err := s.a.PutSpec(t.Context(), operator, storage.Spec{Job: "first", Text: []byte(`{}`)})
 	if err != nil {
@@ -37,6 +38,7 @@ func TestRemovalSeesAConcurrentAddition(t *testing.T) {
 }
 
 func TestAdditionSeesAConcurrentRemoval(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	first, err := s.a.PutSpec(t.Context(), operator, storage.Spec{Job: "first", Text: []byte(`{}`)})
 	if err != nil {

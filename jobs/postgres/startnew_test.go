@@ -13,6 +13,7 @@ import (
 // statement. A floor that was taken for that of another name could hide a holder. The start wants
 // names of two schemas, so it locks its fences in several statements.
 func TestNewFiringsUseTheFloorOfEachName(t *testing.T) {
+	t.Parallel()
 	tables := []string{"a.t", "a.u", "b.t", "b.u"}
 	for _, slots := range []bool{false, true} {
 		for _, held := range append([]string{"a.*", "b.*"}, tables...) {

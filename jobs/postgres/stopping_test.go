@@ -11,6 +11,7 @@ import (
 // A repeated start of a stopping session could grant a run that another session has adopted since
 // the first start left it waiting. So no run is adopted from a session that has a start under way.
 func TestNoRunIsAdoptedBesideAStartOfItsStoppingSession(t *testing.T) {
+	t.Parallel()
 	for name, leave := range map[string]func(s *harness, session uuid.UUID) error{
 		"stopping": func(s *harness, session uuid.UUID) error {
 			_, err := s.a.Heartbeat(t.Context(), session, storage.ReplicaStatus{Stopping: true})

@@ -67,6 +67,7 @@ func openProxied(t *testing.T, url string) (*Store, *servertest.Proxy) {
 // PostgreSQL sends each warning to the client at once, and writes it to its log. No batch may cause
 // one, such as a SET LOCAL outside of BEGIN and COMMIT does.
 func TestBatchesCauseNoWarning(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	config, err := pgxpool.ParseConfig(s.url)
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 // that rule.
 
 func TestAncestorAndDescendantStartedTogetherExclude(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		first  string
 		mode   locking.Mode
@@ -51,6 +52,7 @@ func TestAncestorAndDescendantStartedTogetherExclude(t *testing.T) {
 }
 
 func TestTwoFiringsOfOneBatchOnOneTableExclude(t *testing.T) {
+	t.Parallel()
 	eachWay(t, func(t *testing.T, ask way) {
 		s := newHarness(t)
 		done := s.start(s.a, s.session(s.a, "a"), ask(request(t, "one", "orders")),
@@ -63,6 +65,7 @@ func TestTwoFiringsOfOneBatchOnOneTableExclude(t *testing.T) {
 
 // A new request of a batch does not pass an earlier request that was sent before.
 func TestNewFiringDoesNotPassAnEarlierOneOfItsBatch(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	done := s.start(s.a, s.session(s.a, "a"), again(request(t, "one", "orders")),
 		request(t, "two", "orders"))
@@ -71,6 +74,7 @@ func TestNewFiringDoesNotPassAnEarlierOneOfItsBatch(t *testing.T) {
 
 // The firings want no resource, so no fence orders their starts.
 func TestReplicasInsertTheSameFiringsInOneOrder(t *testing.T) {
+	t.Parallel()
 	eachWay(t, func(t *testing.T, ask way) {
 		s := newHarness(t)
 		resume := s.pause("a", "holdfast.runs", "INSERT", "NEW.job = 'two'")
@@ -87,6 +91,7 @@ func TestReplicasInsertTheSameFiringsInOneOrder(t *testing.T) {
 // A replica that loses a race for one firing of a batch still starts the others. For some time it
 // then uses the statement that a race does not fail.
 func TestRaceForOneFiringOfABatch(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	one, two := s.session(s.a, "a"), s.session(s.b, "b")
 	for _, beside := range []bool{false, true} {
@@ -110,6 +115,7 @@ func TestRaceForOneFiringOfABatch(t *testing.T) {
 // Both ways of a start insert runs when they have locked the fences. If one of them inserted its
 // run before, the two would wait for each other.
 func TestBothWaysOfAStartLockInOneOrder(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.fences("table:public", "table:public/orders")
 	resume := s.pause("a", "holdfast.runs", "INSERT", "true")
@@ -123,6 +129,7 @@ func TestBothWaysOfAStartLockInOneOrder(t *testing.T) {
 }
 
 func TestSupersededRunCannotCommitDuringATakeover(t *testing.T) {
+	t.Parallel()
 	// With one token per resource, the takeover of public would not change the token of
 	// public/orders, and the fence check of the old run would pass.
 	s := newHarness(t)
@@ -146,6 +153,7 @@ func TestSupersededRunCannotCommitDuringATakeover(t *testing.T) {
 }
 
 func TestSweepSkipsAClaimThatItsJobIsCommitting(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	s.register(s.b, s.session(s.b, "b"), storage.Definition{Name: "job", Hash: "h", Recover: true})
@@ -180,6 +188,7 @@ func TestSweepSkipsAClaimThatItsJobIsCommitting(t *testing.T) {
 }
 
 func TestSweepEndsTheTransactionOfADeadClaim(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
 	session := s.session(s.a, "a")
@@ -216,6 +225,7 @@ func TestSweepEndsTheTransactionOfADeadClaim(t *testing.T) {
 }
 
 func TestFinishAndSweepDoNotDeadlock(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	one := s.granted(s.a, session, request(t, "one", "orders"))
@@ -277,6 +287,7 @@ func eachFinish(t *testing.T, test func(t *testing.T, s *harness, output string)
 // With the costs of tables in memory and the statistics of few claims, a finish reads its arguments
 // in their order, and looks for the claim of each. So it deletes the claims in this order.
 func TestFinishesInOppositeOrdersDoNotDeadlock(t *testing.T) {
+	t.Parallel()
 	eachFinish(t, func(t *testing.T, s *harness, output string) {
 		session := s.session(s.a, "a")
 		one := s.granted(s.a, session, request(t, "one", "orders"))
@@ -307,6 +318,7 @@ func TestFinishesInOppositeOrdersDoNotDeadlock(t *testing.T) {
 // A finish deletes all its claims before it writes a run. Otherwise it would hold a run while it
 // waits for the claim of another one.
 func TestFinishWritesNoRunBeforeItHasAllClaims(t *testing.T) {
+	t.Parallel()
 	eachFinish(t, func(t *testing.T, s *harness, output string) {
 		session := s.session(s.a, "a")
 		one := s.granted(s.a, session, request(t, "one", "orders"))
@@ -345,6 +357,7 @@ func TestFinishWritesNoRunBeforeItHasAllClaims(t *testing.T) {
 // A start with two schemas locks its fences in byte order, in two statements: it holds all fences
 // before the one for which it waits, and none after it.
 func TestStartLocksTheFencesOfSchemasInOrder(t *testing.T) {
+	t.Parallel()
 	names := []string{"table:a", "table:a/t", "table:b", "table:b/t"}
 	for i, held := range names {
 		t.Run(held, func(t *testing.T) {
@@ -373,6 +386,7 @@ func TestStartLocksTheFencesOfSchemasInOrder(t *testing.T) {
 }
 
 func TestStartIsOneRoundTrip(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	counter := &turns{}
@@ -402,6 +416,7 @@ func TestStartIsOneRoundTrip(t *testing.T) {
 }
 
 func TestExpiryIsCheckedWhenTheStatementRuns(t *testing.T) {
+	t.Parallel()
 	eachWay(t, expireDuringAStart)
 }
 
@@ -421,6 +436,7 @@ func expireDuringAStart(t *testing.T, ask way) {
 }
 
 func TestHeartbeatDoesNotReviveASession(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	s.expire(session)
@@ -438,6 +454,7 @@ func TestHeartbeatDoesNotReviveASession(t *testing.T) {
 }
 
 func TestSessionDoesNotEndDuringAStart(t *testing.T) {
+	t.Parallel()
 	eachWay(t, func(t *testing.T, ask way) {
 		s := newHarness(t)
 		session := s.session(s.a, "a")
@@ -457,6 +474,7 @@ func TestSessionDoesNotEndDuringAStart(t *testing.T) {
 }
 
 func TestNULInOutputDoesNotFailTheBatch(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	one := s.granted(s.a, session, request(t, "one", "orders"))
@@ -476,6 +494,7 @@ func TestNULInOutputDoesNotFailTheBatch(t *testing.T) {
 }
 
 func TestFencesAreNeverUpdated(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	versions := "SELECT coalesce(string_agg(resource || ctid, ',' ORDER BY resource), '') FROM " +
@@ -498,6 +517,7 @@ func TestFencesAreNeverUpdated(t *testing.T) {
 }
 
 func TestTransactionControlIsRefused(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
 	s.exec("CREATE TABLE public.orders (n int)")
@@ -529,6 +549,7 @@ func TestTransactionControlIsRefused(t *testing.T) {
 }
 
 func TestLostReplyToACommitIsResolved(t *testing.T) {
+	t.Parallel()
 	const insert = "INSERT INTO public.totals VALUES (1)"
 	complete := func(_ *Store, run *jobs.Run) error {
 		return CompleteInTx(t.Context(), run, func(tx pgx.Tx) error {
@@ -608,6 +629,7 @@ func testLostReply(t *testing.T, execute func(*Store, *jobs.Run) error, pause fu
 }
 
 func TestWaitingMigrationDoesNotBlockOthers(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	empty := server.Database(t)
 	blocker, err := pgx.Connect(t.Context(), empty)
@@ -640,6 +662,7 @@ func TestWaitingMigrationDoesNotBlockOthers(t *testing.T) {
 }
 
 func TestSchemaRefusesAnOlderBinary(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.exec("UPDATE holdfast.meta SET min_binary = $1", schemaVersion+1)
 	for _, migrate := range []bool{true, false} {

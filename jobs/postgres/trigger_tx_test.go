@@ -92,6 +92,7 @@ func eachTransaction(t *testing.T, test func(t *testing.T, s *harness, begin fun
 // TestTriggerInATransaction triggers in transactions of a service. A run exists if and only if its
 // transaction commits.
 func TestTriggerInATransaction(t *testing.T) {
+	t.Parallel()
 	eachTransaction(t, func(t *testing.T, s *harness, open func() serviceTx) {
 		session := s.session(s.a, "a")
 		s.register(s.a, session, storage.Definition{Name: "export", Hash: "1"})
@@ -178,6 +179,7 @@ func TestTriggerInATransaction(t *testing.T) {
 // TestTriggerInATransactionReadsRuns checks what a trigger in a transaction reads: a run with all
 // of its values, and refusals, which leave the transaction usable.
 func TestTriggerInATransactionReadsRuns(t *testing.T) {
+	t.Parallel()
 	eachTransaction(t, func(t *testing.T, s *harness, open func() serviceTx) {
 		session := s.session(s.a, "a")
 		s.register(s.a, session, storage.Definition{Name: "export", Hash: "1"},
@@ -234,6 +236,7 @@ func TestTriggerInATransactionReadsRuns(t *testing.T) {
 
 // TestTriggerInATransactionElsewhere triggers in a database without the schema of the store.
 func TestTriggerInATransactionElsewhere(t *testing.T) {
+	t.Parallel()
 	eachTransaction(t, func(t *testing.T, s *harness, open func() serviceTx) {
 		s.session(s.a, "a")
 		tx := open()

@@ -30,6 +30,7 @@ func triggerCalls(requests ...storage.TriggerRequest) []triggerCall {
 // TestTriggersShareATransaction sends a batch of different triggers. It must be one transaction in
 // one round trip, once the definitions are known.
 func TestTriggersShareATransaction(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.session(s.a, "a")
 	s.register(s.a, session, storage.Definition{Name: "export", Hash: "1"},
@@ -78,6 +79,7 @@ func TestTriggersShareATransaction(t *testing.T) {
 
 // TestBadTriggerFailsAlone sends a trigger whose params PostgreSQL refuses together with others.
 func TestBadTriggerFailsAlone(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.register(s.a, s.session(s.a, "a"), storage.Definition{Name: "export", Hash: "1"})
 	calls := triggerCalls(storage.TriggerRequest{Job: "export"},
@@ -112,6 +114,7 @@ func TestBadTriggerFailsAlone(t *testing.T) {
 // TestTriggersPassOneWhoseKeyIsLocked leaves a transaction with a trigger open. Another trigger
 // with its key waits for it, and other triggers do not.
 func TestTriggersPassOneWhoseKeyIsLocked(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.register(s.a, s.session(s.a, "a"), storage.Definition{Name: "export", Hash: "1"})
 	tx := s.inTransaction(t, "SELECT")
@@ -151,6 +154,7 @@ func TestTriggersPassOneWhoseKeyIsLocked(t *testing.T) {
 // TestTriggersOfABatchAreAsAlone compares the runs and the entries of the audit log of triggers in
 // a batch with those of the same triggers in transactions of their own.
 func TestTriggersOfABatchAreAsAlone(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.register(s.a, s.session(s.a, "a"), storage.Definition{Name: "export", Hash: "1"})
 	by := storage.Action{Actor: "anna", Via: "api", Proof: "token", Client: "127.0.0.1",

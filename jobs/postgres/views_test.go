@@ -40,6 +40,7 @@ func TestServerEndsSlowQueriesOfPages(t *testing.T) {
 
 // Queries of pages block all connections of the page. Sessions and runs must continue.
 func TestPagesUseNoConnectionsOfFirings(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	session := s.session(s.a, "one")
 	s.exec("BEGIN")
@@ -69,6 +70,7 @@ func TestPagesUseNoConnectionsOfFirings(t *testing.T) {
 
 // The test closes all other connections.
 func TestAllQueriesOfPagesUseTheirConnections(t *testing.T) {
+	t.Parallel()
 	s := newHarness(t)
 	s.a.pool.Close()
 	s.a.work.Close()
