@@ -61,17 +61,17 @@ func (s *Store) Release(ctx context.Context, a storage.Action,
 	}
 	a = a.Asking(fmt.Sprint(r.Token))
 	var outcome storedRelease
-	// A release that would be refused must not end a transaction. The transaction has the writer.
+	// A release that would be refused must not end a transaction. The transaction has the writer. If
+	// the same release has ended the run between the two reads, the second one finds it.
+	run, refused := holding(ctx, s.readers, r)
 	done, err := actionDone(ctx, s.readers, a, "release", releaseTarget(r), &outcome)
-	if err != nil {
+	switch {
+	case err != nil:
 		return locking.Released{}, wrap("release", err)
-	}
-	if done {
+	case done:
 		return outcome.released()
-	}
-	run, err := holding(ctx, s.readers, r)
-	if err != nil {
-		return locking.Released{}, wrap("release", err)
+	case refused != nil:
+		return locking.Released{}, wrap("release", refused)
 	}
 	ctx, leave := context.WithCancelCause(ctx)
 	defer leave(nil)

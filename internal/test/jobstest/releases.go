@@ -1,8 +1,11 @@
 package jobstest
 
 import (
+	"errors"
 	"reflect"
+	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
@@ -52,6 +55,29 @@ var releaseRules = []rule{
 		equal(c, "action", entry.Action, "release")
 		equal(c, "target", entry.Target, "table s/t")
 		equal(c, "audit entries", len(c.audit(storage.AuditFilter{})), 1)
+	}},
+	{"concurrent releases with one key have the same result", func(c *check) {
+		s, stores := c.session("one"), []storage.Store{c.Store, c.Second()}
+		const calls = 8
+		for n := range 20 {
+			r := request("a", n, table("s/t"))
+			ask := storage.ReleaseRequest{Resource: table("s/t").Resource, Token: c.granted(s, r)}
+			var all sync.WaitGroup
+			released, errs := make([]locking.Released, calls), make([]error, calls)
+			for i := range calls {
+				all.Go(func() {
+					released[i], errs[i] = stores[i%len(stores)].Release(c.ctx,
+						keyed(strconv.Itoa(n)), ask)
+				})
+			}
+			all.Wait()
+			c.must(errors.Join(errs...))
+			for _, got := range released {
+				if !reflect.DeepEqual(got, released[0]) || got.ID != r.Run {
+					c.Errorf("got %+v, want the release of run %s", got, r.Run)
+				}
+			}
+		}
 	}},
 	{"a release with another token is refused and names the holder", func(c *check) {
 		s := c.session("one")
