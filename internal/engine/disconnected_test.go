@@ -65,7 +65,7 @@ func TestIntervalsOfSearches(t *testing.T) {
 	}{
 		{storage.Disconnected{}, 60},
 		{storage.Disconnected{AfterHeartbeat: true}, 12},
-		{storage.Disconnected{Again: 500 * time.Millisecond}, 120},
+		{storage.Disconnected{Again: 480 * time.Millisecond}, 120},
 		{storage.Disconnected{Again: time.Hour}, 60},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -69,7 +69,8 @@ func (u *upkeep) round(ctx context.Context, session *liveSession, woken bool) (m
 	sweeps := !now.Before(u.nextSweep(now))
 	if !soon.Before(u.search) {
 		gone := u.sweeper.expire(ctx, session.ID)
-		u.search = now.Add(u.searchInterval(gone))
+		// A search that begins too early finds nothing.
+		u.search = time.Now().Add(u.searchInterval(gone))
 		sweeps = sweeps || len(gone.Replicas) > 0
 	}
 	if sweeps {
@@ -123,7 +124,7 @@ func (u *upkeep) searchInterval(last storage.Disconnected) time.Duration {
 	case last.AfterHeartbeat:
 		return max(u.heartbeat, u.intervals.adopt)
 	case last.Again > 0:
-		return min(last.Again, u.intervals.adopt)
+		return min(last.Again+wakeInterval, u.intervals.adopt) // a round may begin earlier
 	default:
 		return u.intervals.adopt
 	}

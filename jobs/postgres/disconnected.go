@@ -30,11 +30,11 @@ RETURNING replica`
 
 	// disconnectedFor is how long a session must at least be disconnected before it expires. The
 	// owner opens a lost connection again within milliseconds.
-	disconnectedFor = 700 * time.Millisecond
+	disconnectedFor = 900 * time.Millisecond
 
 	// searchAfter is the delay of a search whose connection a heartbeat uses. Without it, a replica
 	// that searches and sends heartbeats at the same times would often search too late.
-	searchAfter = 50 * time.Millisecond
+	searchAfter = 100 * time.Millisecond
 )
 
 // backendOfSession is the backend that a session has recorded.
@@ -63,9 +63,9 @@ type search struct {
 // see the section "Disconnected sessions" of the package documentation.
 func (s *Store) ExpireDisconnected(ctx context.Context, session uuid.UUID) (
 	storage.Disconnected, error) {
-	own, used := s.heartbeats.takeOpen(session)
+	own, another := s.heartbeats.takeOpen(session)
 	switch {
-	case own == nil && used == usedElsewhere:
+	case another:
 		return storage.Disconnected{Again: searchAfter}, nil
 	case own == nil:
 		return storage.Disconnected{}, nil

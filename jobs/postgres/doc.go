@@ -118,15 +118,15 @@
 // The backend of a heartbeat connection ends as soon as the operating system closes the connections
 // of a killed process. The row of a session has the process ID of this backend. About every second,
 // replicas search for live sessions without their backend (disconnected.go). A replica expires a
-// session if a second search, at least 0.7 s after the first, finds the same backend missing and
+// session if a second search, at least 0.9 s after the first, finds the same backend missing and
 // the session not renewed. This only makes an expiry earlier:
 //
 //   - A session expires only if its renewed_at and its backend are still those that the second
 //     search found. So a heartbeat between this search and the expiry keeps the session.
 //   - A live process notices when its connection ends. It opens another one at once, and records
 //     the new backend.
-//   - While a search uses the connection, a heartbeat goes over another one, and the session keeps
-//     its backend. While the connection is opened again, a heartbeat records that there is none.
+//   - While a search uses the connection, a heartbeat goes over another one. The session keeps its
+//     backend if the server of the heartbeat has it.
 //   - A search runs on the heartbeat connection of its replica, and considers only backends that
 //     existed during the lifetime of this connection. So the first replica after a restart of
 //     PostgreSQL does not take the others for dead.

@@ -55,19 +55,19 @@ func newHeartbeatConns(c connector, schema schemaName) *heartbeatConns {
 }
 
 // queueBeat adds a heartbeat to a batch. own is the state of the session's connection, or nil if
-// the batch uses another connection. pid is the process ID of the backend that renewSession
-// records. If it is nil, renewSession keeps the backend.
+// the batch uses another connection. pid is a parameter of renewSession: the process ID of the
+// backend that it records, 0 for none, or nil for the recorded one.
 type queueBeat func(b *pgx.Batch, own *sessionBackend, pid *int64)
 
 // send sends the batch that queue builds, which it calls once per try. It closes a connection that
 // breaks, and retries at once on another. It prefers the connection of the session.
 func (l *heartbeatConns) send(ctx context.Context, session uuid.UUID, queue queueBeat) error {
-	own, used := l.take(session)
+	own, another := l.take(session)
 	if own != nil {
 		defer l.give(session, own)
 	}
 	for left := beatAttempts; ; {
-		err := l.try(ctx, own, used, queue)
+		err := l.try(ctx, own, another, queue)
 		if left--; err == nil || ctx.Err() != nil || left == 0 || !isBroken(err) {
 			return err
 		}
@@ -76,7 +76,7 @@ func (l *heartbeatConns) send(ctx context.Context, session uuid.UUID, queue queu
 
 // try sends the batch once. A connection that replaces that of a session for one heartbeat is
 // closed afterwards.
-func (l *heartbeatConns) try(ctx context.Context, own *sessionBackend, used connUse,
+func (l *heartbeatConns) try(ctx context.Context, own *sessionBackend, another bool,
 	queue queueBeat) error {
 	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
 	defer cancel()
@@ -91,13 +91,13 @@ func (l *heartbeatConns) try(ctx context.Context, own *sessionBackend, used conn
 	if err != nil {
 		return err
 	}
-	pid := new(int64) // of no backend
-	if used == usedElsewhere {
+	pid := new(int64)
+	if another {
 		pid = nil
 	}
 	queue(b, nil, pid)
 	err = conn.SendBatch(ctx, b).Close()
-	l.share(conn, isBroken(err), used == unused)
+	l.share(conn, isBroken(err), !another)
 	return err
 }
 

@@ -33,11 +33,10 @@ RETURNING backend IS NOT NULL, clock_timestamp()`
 // waits for the end of the connection. If PostgreSQL ends the connection, the goroutine opens
 // another one at once.
 //
-// The mutex of heartbeatConns guards the first five fields. The others belong to the caller that
+// The mutex of heartbeatConns guards the first four fields. The others belong to the caller that
 // has set busy.
 type sessionBackend struct {
 	busy     bool
-	opening  bool // busy, because the connection was lost
 	released bool // the session has ended
 	used     time.Time
 	watch    *watch // nil while busy, and behind a pooler
@@ -57,58 +56,39 @@ type watch struct {
 	done chan struct{} // closed when the connection may be used again
 }
 
-// connUse says who uses the connection of a session that another call cannot have now.
-type connUse int
-
-const (
-	unused        connUse = iota // nobody: the session has none and may not have one
-	usedElsewhere                // another call, which leaves it open
-	beingOpened                  // it was lost
-)
-
-// take returns the connection of the session for exclusive use, until give, or nil and who uses it.
-func (l *heartbeatConns) take(session uuid.UUID) (*sessionBackend, connUse) {
+// take returns the connection of the session for exclusive use, until give. It returns nil if
+// another call uses the connection, and then another is true, or if the session has none and may
+// not have one.
+func (l *heartbeatConns) take(session uuid.UUID) (own *sessionBackend, another bool) {
 	if session == uuid.Nil {
-		return nil, unused
+		return nil, false
 	}
 	l.mu.Lock()
 	b := l.sessions[session]
 	switch {
 	case b != nil && b.busy:
-		defer l.mu.Unlock()
-		return nil, b.usedBy()
+		l.mu.Unlock()
+		return nil, true
 	case b == nil:
 		if l.closed || !l.makeRoom() {
 			l.mu.Unlock()
-			return nil, unused
+			return nil, false
 		}
 		b = &sessionBackend{}
 		l.sessions[session] = b
 	}
-	return l.claim(b), unused
+	return l.claim(b), false
 }
 
 // takeOpen is take for calls that need a connection that is open and shows its session.
-func (l *heartbeatConns) takeOpen(session uuid.UUID) (*sessionBackend, connUse) {
+func (l *heartbeatConns) takeOpen(session uuid.UUID) (own *sessionBackend, another bool) {
 	l.mu.Lock()
 	b := l.sessions[session]
 	if b == nil || b.busy || b.watch == nil {
 		defer l.mu.Unlock()
-		return nil, b.usedBy()
+		return nil, b != nil && b.busy
 	}
-	return l.claim(b), unused
-}
-
-// usedBy says who uses the connection. The mutex is locked.
-func (b *sessionBackend) usedBy() connUse {
-	switch {
-	case b == nil || !b.busy:
-		return unused
-	case b.opening:
-		return beingOpened
-	default:
-		return usedElsewhere
-	}
+	return l.claim(b), false
 }
 
 // claim makes b busy, unlocks the mutex, and ends the watch.
@@ -149,13 +129,14 @@ func (l *heartbeatConns) give(session uuid.UUID, b *sessionBackend) {
 		return
 	}
 	defer l.mu.Unlock()
-	if b.opening = b.lost(); b.opening {
+	switch {
+	case b.lost():
 		l.watching.Go(func() { l.reopen(session, b) })
-		return
-	}
-	b.busy = false
-	if !b.since.IsZero() {
-		l.watchConn(session, b)
+	default:
+		b.busy = false
+		if !b.since.IsZero() {
+			l.watchConn(session, b)
+		}
 	}
 }
 
@@ -201,7 +182,7 @@ func (l *heartbeatConns) watchConn(session uuid.UUID, b *sessionBackend) {
 		l.mu.Lock()
 		lost := b.watch == w && !b.released && !l.closed
 		if lost {
-			b.busy, b.opening, b.watch = true, true, nil
+			b.busy, b.watch = true, nil
 		}
 		l.mu.Unlock()
 		if lost {

@@ -32,14 +32,18 @@ UPDATE holdfast.sessions SET expires_at = clock_timestamp() WHERE $6 AND id IN (
 	//
 	// It records the backend of the connection if $6 is its process ID, and no backend otherwise.
 	// $6 is the process ID that the client got when it connected. Poolers invent it, and their
-	// backends outlive the client. If $6 is NULL, the session keeps its backend. It also reports
-	// whether the replica searches for disconnected sessions: only the three oldest do, so that the
-	// cost does not grow with the replicas.
+	// backends outlive the client. If $6 is NULL, the session keeps its backend, provided that this
+	// server has it: another call uses the connection, which may lead to a former primary.
+	//
+	// It also reports whether the replica searches for disconnected sessions: only the three oldest
+	// do, so that the cost does not grow with the replicas.
 	renewSession = `
 UPDATE holdfast.sessions s SET renewed_at = t, expires_at = t + ttl, clock_offset_ms = $2,
     workers = $3, busy = $4, not_ready = $5, databases = $7, stopping = $8,
-    backend = CASE WHEN $6::bigint IS NULL THEN backend
-        WHEN pg_backend_pid() = $6 THEN pg_backend_pid() END
+    backend = CASE WHEN pg_backend_pid() = $6::bigint THEN pg_backend_pid()
+        WHEN $6 IS NULL AND backend = ANY(ARRAY(
+            SELECT pg_stat_get_backend_pid(b) FROM pg_stat_get_backend_idset() b))
+        THEN backend END
 FROM clock_timestamp() t
 WHERE id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp()
 RETURNING renewed_at, (SELECT definitions FROM holdfast.meta), backend IS NOT NULL, 3 > (

@@ -61,8 +61,8 @@ func (s *Store) Release(ctx context.Context, a storage.Action,
 	}
 	a = a.Asking(fmt.Sprint(r.Token))
 	var outcome storedRelease
-	// A release that would be refused must not end a transaction. The transaction has the writer. If
-	// the same release has ended the run between the two reads, the second one finds it.
+	// A release that would be refused must not end a transaction. The transaction has the writer.
+	// If the same release has ended the run between the two reads, the second one finds it.
 	run, refused := holding(ctx, s.readers, r)
 	done, err := actionDone(ctx, s.readers, a, "release", releaseTarget(r), &outcome)
 	switch {

@@ -24,8 +24,9 @@ type Upkeep interface {
 	//     Cancelled.
 	Sweep(ctx context.Context) (Swept, error)
 	// ExpireDisconnected expires sessions whose processes have lost their connection to the store.
-	// It expires a session if two calls, about a second apart, find it disconnected. The next Sweep
-	// ends these sessions. The argument is the caller's session. A store may leave out any session.
+	// It expires a session if two calls, most of a second apart, find it disconnected. The next
+	// Sweep ends these sessions. The argument is the caller's session. A store may leave out any
+	// session.
 	ExpireDisconnected(ctx context.Context, session uuid.UUID) (Disconnected, error)
 	// Adopt assigns waiting runs that belong to no live session, or to a stopping one, to the given
 	// session, and returns them. It also returns waiting runs that the session already has and
@@ -80,7 +81,8 @@ type Disconnected struct {
 	// AfterHeartbeat: another call has no effect before the next heartbeat of this session. Other
 	// sessions search, or there is nothing to find.
 	AfterHeartbeat bool
-	// Again: another call should follow after this time, which is less than usual. 0: it need not.
+	// Again is the time after which the next call should follow, if that is earlier than usual.
+	// 0: the usual time. It is also valid with an error.
 	Again time.Duration
 }
 
