@@ -103,7 +103,7 @@ func TestRecoveryOfALostRun(t *testing.T) {
 
 // A killed replica is noticed by its closed connections, long before its session expires. Its run
 // is recovered on another replica. This is a hint, which a busy machine may miss, and then the
-// session expires. So one of three tries must be early, and four of five of the 50 tries in a soak.
+// session expires. So one of three tries must be early, and nine of ten of the 50 tries in a soak.
 func TestKilledReplicaIsReplacedBeforeItsSessionExpires(t *testing.T) {
 	const tries, early = 3, 12 * time.Second // less than the session lasts
 	c := newCluster(t, settings{heartbeat: "1s", expires: "30s", lease: "10m",
@@ -129,7 +129,7 @@ func TestKilledReplicaIsReplacedBeforeItsSessionExpires(t *testing.T) {
 	slices.Sort(took)
 	t.Logf("from the kill to the start elsewhere, %d tries, %d early: p50 %s, p99 %s", len(took), n,
 		took[len(took)/2], took[len(took)*99/100])
-	if n == 0 || soak.Running() && n*5 < len(took)*4 {
+	if n == 0 || soak.Running() && n*10 < len(took)*9 {
 		t.Errorf("%d of %d tries took less than %s", n, len(took), early)
 	}
 	c.audit()
