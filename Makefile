@@ -22,9 +22,14 @@ AT_A_TIME := 3
 TESTFLAGS = -p $(AT_A_TIME) -shuffle=on -vet=off $(BUILDFLAGS)
 # Most tests of the page render HTML or drive a browser, and take twice the processor time with the
 # race detector. So `make test` runs all of them without it, and with it only those that
-# admin/main_test.go names. A soak runs all of them with it.
-PAGES = $(if $(filter ./... ./admin ./admin/...,$(PACKAGES)),./admin)
+# admin/main_test.go names. It runs the packages in PLAIN without it too: they only compute, or
+# start programs. A soak runs all tests with it.
+PLAIN := ./configs ./examples/... ./internal/cli ./internal/test/deploytest \
+	./internal/test/lockhistory ./jobs/schedule
+PAGES = $(if $(filter ./...,$(PACKAGES)),./admin $(PLAIN),$(filter ./admin ./admin/...,$(PACKAGES)))
 PAGEFLAGS := -parallel 4 -shuffle=on -vet=off -ldflags='-s -w'
+RACED = $(if $(filter ./...,$(PACKAGES)),$(filter-out \
+	$(shell $(GO) list $(PLAIN)),$(shell $(GO) list $(PACKAGES))),$(PACKAGES))
 # The compiler takes a seventh less time when its garbage is collected less often.
 # A program with the race detector sleeps for a second before it exits, unless told otherwise.
 TESTENV := GOGC=400 GORACE=atexit_sleep_ms=20 GO='$(GO)'
@@ -60,10 +65,10 @@ clean: ## remove what was built
 
 ##@ Check
 
-test: tools testrun ## all tests with real servers, and with the race detector except most pages
+test: tools testrun ## all tests with real servers, most of them with the race detector
 	@$(TESTNESTED)
 	$(if $(PAGES),$(TESTENV) $(TESTRUN) -- $(PAGEFLAGS) -timeout 20m $(PAGES))
-	$(TESTENV) exec $(TESTRUN) -- $(TESTFLAGS) -timeout 20m $(PACKAGES)
+	$(TESTENV) exec $(TESTRUN) -- $(TESTFLAGS) -timeout 20m $(RACED)
 
 # Beside other tests, pages show that the database is slow.
 soak: ALONE := '^TestPagesDoNotShift$$'
@@ -82,7 +87,7 @@ test-under-load: tools testrun ## make test RUNS times (5) with one busy loop pe
 	$(if $(PAGES),$(TESTENV) $(TESTRUN) -runs $(RUNS) -busy $$(nproc) -- \
 		$(PAGEFLAGS) -timeout 20m $(PAGES))
 	$(TESTENV) exec $(TESTRUN) -runs $(RUNS) -busy $$(nproc) -- \
-		$(TESTFLAGS) -timeout 20m $(PACKAGES)
+		$(TESTFLAGS) -timeout 20m $(RACED)
 
 short: ## tests that need no servers
 	$(GO) test -short ./...

@@ -12,7 +12,7 @@ import (
 // A user who may write 64 KB of a configuration, or add a job of that size, cannot keep a replica
 // busy with it: the time grows with the size of the text, and not faster.
 func TestHostileTextsAreFast(t *testing.T) {
-	size := (64 << 10) / soak.Pick(2, 1)
+	size := (64 << 10) / soak.Pick(4, 1)
 	linear := func(name string, texts func(size int) map[string]string, read func(text string)) {
 		small := texts(size / speedtest.Times)
 		for of, text := range texts(size) {

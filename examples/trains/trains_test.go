@@ -28,7 +28,7 @@ func TestLocationsMatchOnePass(t *testing.T) {
 		t.Skip("needs PostgreSQL and memcached: run without -short")
 	}
 	d, err := newDepot(t.Context(),
-		options{trains: soak.Pick(15, 40), locations: 5, moves: 5, processes: 3, workers: 3,
+		options{trains: soak.Pick(8, 40), locations: 5, moves: 5, processes: 3, workers: 3,
 			seed: 7})
 	if err != nil {
 		t.Fatal(err)
