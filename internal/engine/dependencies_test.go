@@ -362,6 +362,7 @@ func TestDependentsStartIfOlderOpenFiringsCannotBeRead(t *testing.T) {
 				c := newCluster(t)
 				extract, load := job(t, "extract", time.Second), dependent(t, "load", "extract")
 				load.Misfire = jobs.MisfireSkip
+				load.Overlap = jobs.OverlapAllow // two firings may begin at once
 				stopFirst := c.start(c.options("knows both", takes(0), extract, load))
 				time.Sleep(10 * time.Second)
 				stopFirst()
