@@ -112,7 +112,7 @@ func TestFewReplicasShareQuickFirings(t *testing.T) {
 					t.Errorf("%d replicas share the firings of a time, want %d", n, test.want)
 				}
 			}
-			// Periods choose their replicas independently, so some replicas are chosen again.
+			// Each period chooses its replicas anew, so a few periods choose some of them again.
 			if n, least := len(shares), min(test.replicas*2/3, times*test.want/2); n < least {
 				t.Errorf("%d of %d replicas had firings in %d periods, want %d or more", n,
 					test.replicas, times, least)

@@ -69,7 +69,7 @@ func (u *upkeep) round(ctx context.Context, session *liveSession, woken bool) (m
 	sweeps := !now.Before(u.nextSweep(now))
 	if !soon.Before(u.search) {
 		gone := u.sweeper.expire(ctx, session.ID)
-		// A search that begins too early finds nothing.
+		// From the end of this search on: one that begins too early expires nothing.
 		u.search = time.Now().Add(u.searchInterval(gone))
 		sweeps = sweeps || len(gone.Replicas) > 0
 	}

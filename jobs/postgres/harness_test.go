@@ -128,11 +128,12 @@ func (s *harness) exec(sql string, args ...any) {
 	}
 }
 
-// history inserts the rows of a history. The triggers do not fire that record each ended run for
-// charts and webhooks: with thousands of runs, they would take most of the time of the test.
+// history inserts the rows of a history, in one transaction, without the triggers that record each
+// ended run for charts and webhooks. With thousands of runs, they would take most of the test's
+// time.
 func (s *harness) history(sql string, args ...any) {
 	s.t.Helper()
-	s.exec("SET LOCAL session_replication_role = replica; "+sql, // one transaction
+	s.exec("SET LOCAL session_replication_role = replica; "+sql,
 		append([]any{pgx.QueryExecModeSimpleProtocol}, args...)...)
 }
 
