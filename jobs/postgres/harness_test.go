@@ -157,7 +157,8 @@ func (s *harness) pause(application, table, event, condition string) (resume fun
 	s.t.Helper()
 	s.exec("SELECT pg_advisory_lock($1)", gate)
 	s.exec(fmt.Sprintf(`
-CREATE OR REPLACE FUNCTION public.wait_at_gate() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION public.wait_at_gate() RETURNS trigger LANGUAGE plpgsql
+SET lock_timeout = 0 AS $$
 BEGIN
     IF current_setting('application_name') = '%s' AND (%s) THEN
         PERFORM pg_advisory_xact_lock_shared(%d);
