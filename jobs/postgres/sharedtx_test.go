@@ -290,16 +290,19 @@ func TestSettingsOfASharedTransaction(t *testing.T) {
 				RETURN NULL; END $$;
 				CREATE CONSTRAINT TRIGGER note AFTER INSERT ON public.noted
 				DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.note()`)
+			limits := s.a.sharer.limits
+			limits.statement = time.Minute
 			s.a = c.open(s.harness)
+			s.a.sharer.limits = limits
 			s.a.sharer.share(t.Context(), s.runs)
 			if !s.runs[0].committed || !s.runs[1].committed {
 				t.Error("the runs have not ended")
 			}
-			const want = "on auto 20ms 200ms 5s 4MB"
+			const want = "on auto 20ms 1min 5s 4MB"
 			if got := query[string](s.harness, "SELECT settings FROM public.noted"); got != want {
 				t.Errorf("during the transaction: got %q, want %q", got, want)
 			}
-			const deferred = "on auto 20ms 200ms 5s 1MB"
+			const deferred = "on auto 20ms 1min 5s 1MB"
 			if got := query[string](s.harness,
 				"SELECT deferred FROM public.noted"); got != deferred {
 				t.Errorf("in a deferred trigger: got %q, want %q", got, deferred)
