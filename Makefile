@@ -9,25 +9,22 @@ FUZZTIME ?= 30s
 
 # testrun runs go test, and leaves no process and no file behind: go doc ./internal/test/testrun
 TESTRUN := bin/testrun
-# Lint runs vet. Tests need neither symbol tables nor debug information, which take
-# long to write. The checks of unsafe pointers that -race adds take a tenth of the processor
-# time, and no package of this module uses such pointers. SQLite is translated C: with the race
-# detector it takes six times the processor time, and Argon2, which fills 64 MiB for each password,
-# three times.
-BUILDFLAGS := -race -ldflags='-s -w' -gcflags='all=-dwarf=false -d=checkptr=0' \
+# Lint runs vet. Tests need neither symbol tables nor debug information, which take long to write.
+# Many tests wait for servers, not for the processor: three packages run at a time, and four
+# parallel tests of each.
+AT_A_TIME := 3
+TESTFLAGS := -p $(AT_A_TIME) -parallel 4 -shuffle=on -vet=off -ldflags='-s -w'
+# The checks of unsafe pointers that -race adds take a tenth of the processor time, and no package
+# of this module uses such pointers. SQLite is translated C: with the race detector it takes six
+# times the processor time, and Argon2, which fills 64 MiB for each password, three times.
+RACEFLAGS = -p $(AT_A_TIME) -shuffle=on -vet=off -race -ldflags='-s -w' \
+	-gcflags='all=-dwarf=false -d=checkptr=0' \
 	-gcflags='modernc.org/...=-race=false -dwarf=false -d=checkptr=0' \
 	-gcflags='golang.org/x/crypto/argon2=-race=false -dwarf=false -d=checkptr=0'
-# Many tests wait for servers, not for the processor: three packages run at a time.
-AT_A_TIME := 3
-TESTFLAGS = -p $(AT_A_TIME) -shuffle=on -vet=off $(BUILDFLAGS)
-# Most tests of the page render HTML or drive a browser, and take twice the processor time with the
-# race detector. So `make test` runs all of them without it, and with it only those that
-# admin/main_test.go names. It runs the packages in PLAIN without it too: they only compute, or
-# start programs. A soak runs all tests with it.
-PLAIN := ./configs ./examples/... ./internal/cli ./internal/test/deploytest \
-	./internal/test/lockhistory ./jobs/schedule
-PAGES = $(if $(filter ./...,$(PACKAGES)),./admin $(PLAIN),$(filter ./admin ./admin/...,$(PACKAGES)))
-PAGEFLAGS := -parallel 4 -shuffle=on -vet=off -ldflags='-s -w'
+# The tests of these packages only compute, or start programs: only a soak runs them with the race
+# detector. Of ./admin, `make race` runs the tests that admin/main_test.go names.
+PLAIN := ./configs ./examples/... ./internal/cli ./internal/test/clustertest \
+	./internal/test/deploytest ./internal/test/lockhistory ./jobs/schedule
 RACED = $(if $(filter ./...,$(PACKAGES)),$(filter-out \
 	$(shell $(GO) list $(PLAIN)),$(shell $(GO) list $(PACKAGES))),$(PACKAGES))
 # The compiler takes a seventh less time when its garbage is collected less often.
@@ -41,7 +38,7 @@ NESTED := internal/test/openapitest internal/test/dashboardtest
 TESTNESTED := for m in $(NESTED); do $(GO) -C $$m test -vet=off ./... || exit; done
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo build clean test soak test-under-load short helm lint fuzz tools testrun \
+.PHONY: help run demo build clean test race soak test-under-load short helm lint fuzz tools testrun \
 	bench bench-river warehouse
 
 help: ## list the targets
@@ -65,10 +62,12 @@ clean: ## remove what was built
 
 ##@ Check
 
-test: tools testrun ## all tests with real servers, most of them with the race detector
+test: tools testrun ## all tests with real servers, without the race detector
 	@$(TESTNESTED)
-	$(if $(PAGES),$(TESTENV) $(TESTRUN) -- $(PAGEFLAGS) -timeout 20m $(PAGES))
-	$(TESTENV) exec $(TESTRUN) -- $(TESTFLAGS) -timeout 20m $(RACED)
+	$(TESTENV) exec $(TESTRUN) -- $(TESTFLAGS) -timeout 20m $(PACKAGES)
+
+race: tools testrun ## the tests of concurrent code with the race detector
+	$(TESTENV) exec $(TESTRUN) -- $(RACEFLAGS) -timeout 20m $(RACED)
 
 # Beside other tests, pages show that the database is slow.
 soak: ALONE := '^TestPagesDoNotShift$$'
@@ -76,18 +75,16 @@ soak: ALONE := '^TestPagesDoNotShift$$'
 soak: AT_A_TIME := 2
 # The simulation of 150 days takes longest.
 soak: PACKAGES := ./internal/engine $(PACKAGES)
-soak: tools testrun ## the same tests for longer, and the long proofs; 40 minutes or more
+soak: tools testrun ## all tests for longer with the race detector, and the long proofs; 40 minutes or more
 	@$(TESTNESTED)
-	HOLDFAST_SOAK=1 $(TESTENV) $(TESTRUN) -- $(TESTFLAGS) -timeout 20m -run $(ALONE) \
+	HOLDFAST_SOAK=1 $(TESTENV) $(TESTRUN) -- $(RACEFLAGS) -timeout 20m -run $(ALONE) \
 		./internal/test/clustertest
-	HOLDFAST_SOAK=1 $(TESTENV) exec $(TESTRUN) -- $(TESTFLAGS) -timeout 45m -skip $(ALONE) \
+	HOLDFAST_SOAK=1 $(TESTENV) exec $(TESTRUN) -- $(RACEFLAGS) -timeout 45m -skip $(ALONE) \
 		$(PACKAGES)
 
 test-under-load: tools testrun ## make test RUNS times (5) with one busy loop per processor
-	$(if $(PAGES),$(TESTENV) $(TESTRUN) -runs $(RUNS) -busy $$(nproc) -- \
-		$(PAGEFLAGS) -timeout 20m $(PAGES))
 	$(TESTENV) exec $(TESTRUN) -runs $(RUNS) -busy $$(nproc) -- \
-		$(TESTFLAGS) -timeout 20m $(RACED)
+		$(TESTFLAGS) -timeout 20m $(PACKAGES)
 
 short: ## tests that need no servers
 	$(GO) test -short ./...

@@ -110,7 +110,7 @@ func TestScreenshots(t *testing.T) {
 						fmt.Sprintf("%s-%s.png", state.name, s.Name)))
 				}
 			}
-			if soak.Running() || n%2 == 1 {
+			if soak.Running() || n%4 == 1 {
 				checkZooms(t, window)
 			}
 			if soak.Running() || n%4 == 0 {

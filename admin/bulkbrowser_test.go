@@ -100,19 +100,21 @@ func TestSelectionSurvivesARefresh(t *testing.T) {
 	site := siteIn(t, window, hasty(t, actionOptions(contention())).Handler())
 	visit(t, window, screens()[3], site+"/jobs")
 	// without the event input, after which a page does not refresh for 20 s
-	toggle := func(selector string) {
-		t.Helper()
-		evaluate[bool](t, window, `(() => {
-	const e = document.querySelector('`+selector+`');
+	toggling := func(selector string) string {
+		return `(() => {
+	const e = document.querySelector('` + selector + `');
 	e.checked = !e.checked;
 	return e.dispatchEvent(new Event("change", { bubbles: true }));
-})()`)
+})()`
 	}
-	state := func() string {
-		return evaluate[string](t, window, `[document.querySelector(".said").textContent,
+	toggle := func(selector string) {
+		t.Helper()
+		evaluate[bool](t, window, toggling(selector))
+	}
+	const stating = `[document.querySelector(".said").textContent,
 	document.querySelectorAll(".pick:checked").length, document.getElementById("pick-all").checked,
-	document.getElementById("pick-all").indeterminate, `+barShown+`].join(" ")`)
-	}
+	document.getElementById("pick-all").indeterminate, ` + barShown + `].join(" ")`
+	state := func() string { return evaluate[string](t, window, stating) }
 	toggle("#pick-all")
 	if got := state(); got != "Selected jobs: 9 9 true false true" {
 		t.Errorf("all rows are selected: %s", got)
@@ -128,16 +130,27 @@ func TestSelectionSurvivesARefresh(t *testing.T) {
 		`document.querySelector('.pick[value="report/weekly"]').checked`) {
 		t.Errorf("after a refresh: %s, want %s", got, want)
 	}
-	evaluate[bool](t, window, `(document.querySelector("[data-count]").dataset.most = 8) > 0`)
-	toggle("#pick-all")
-	disabled := `document.querySelectorAll(".bulk button:disabled").length`
-	if got := state(); got != "Selected jobs: 9, at most 8 at once 9 true false true" ||
-		evaluate[int](t, window, disabled) == 0 {
-		t.Errorf("more rows are selected than one action takes: %s", got)
+	// in one call, because a refresh restores the limit
+	limited := func(selector string) (state string, disabled int) {
+		t.Helper()
+		got := evaluate[struct {
+			State    string
+			Disabled int
+		}](t, window, `(() => {
+	document.querySelector("[data-count]").dataset.most = 8;
+	`+toggling(selector)+`;
+	return {State: `+stating+`,
+		Disabled: document.querySelectorAll(".bulk button:disabled").length};
+})()`)
+		return got.State, got.Disabled
 	}
-	toggle(`.pick[value="report/weekly"]`)
-	if n := evaluate[int](t, window, disabled); n != 0 {
-		t.Errorf("%d buttons are disabled for 8 rows", n)
+	if got, disabled := limited("#pick-all"); got !=
+		"Selected jobs: 9, at most 8 at once 9 true false true" || disabled == 0 {
+		t.Errorf("more rows are selected than one action takes: %s, %d buttons are disabled", got,
+			disabled)
+	}
+	if _, disabled := limited(`.pick[value="report/weekly"]`); disabled != 0 {
+		t.Errorf("%d buttons are disabled for 8 rows", disabled)
 	}
 	toggle("#pick-all")
 	toggle("#pick-all")

@@ -47,10 +47,11 @@ func TestEveryControlIsReachableByKeyboard(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	site := siteIn(t, window, newServer(t, actionOptions(contention())).Handler())
-	short := []string{"/?refresh=off", "/locks?refresh=off", "/jobs?refresh=off",
-		"/runs?refresh=off", "/jobs/rollup-sales/trigger",
-		bulk("pause", "job", "rollup-sales", "nobody"), "/locks/timeline?refresh=off"}
-	long := append(slices.Clip(short), "/jobs/rollup-sales?refresh=off",
+	short := []string{"/?refresh=off", "/jobs?refresh=off", "/locks?refresh=off",
+		"/jobs/rollup-sales/trigger"}
+	long := append(slices.Clip(short), "/runs?refresh=off",
+		bulk("pause", "job", "rollup-sales", "nobody"), "/locks/timeline?refresh=off",
+		"/jobs/rollup-sales?refresh=off",
 		"/runs/"+id(10).String()+"?refresh=off", "/grid", "/agenda", "/locks/contention",
 		"/replicas?refresh=off", "/audit?refresh=off", "/webhooks",
 		"/backfills?refresh=off", "/search?q=sales", "/jobs/rollup-sales/explain",

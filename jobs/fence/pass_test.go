@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/test/soak"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -88,7 +89,7 @@ func TestConflictingTransactionsWait(t *testing.T) {
 			onEach(t, func(t *testing.T, on *target) {
 				for i, pair := range pairs {
 					orders := [][2]string{{pair.one, pair.other}, {pair.other, pair.one}}
-					for j, both := range orders {
+					for j, both := range soak.Pick(orders[i%2:i%2+1], orders) {
 						cluster := clusterOf(t)
 						cluster[0], cluster[1], cluster[2] = byte(i), byte(j), 0
 						if pair.conflict || known == "all" && !on.locksGaps(both[:]) {

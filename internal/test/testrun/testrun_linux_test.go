@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/test/race"
+	"github.com/holdfast-dev/holdfast/internal/test/soak"
 )
 
 // If asProgram is set, the test binary runs as testrun.
@@ -64,9 +65,10 @@ func startTrial(t *testing.T, test string, more ...string) *trial {
 	}
 	r := &trial{t: t, temp: temp, ready: filepath.Join(t.TempDir(), "ready"),
 		ended: make(chan error, 1)}
-	args := append(more, "--", "-vet=off", "-run", "^"+test+"$")
-	if race.Enabled { // with the Makefile's flags: the packages are compiled already
-		args = append(args, "-race", "-ldflags=-s -w", "-gcflags=all=-dwarf=false -d=checkptr=0",
+	// With the Makefile's flags: the packages are compiled already.
+	args := append(more, "--", "-vet=off", "-ldflags=-s -w", "-run", "^"+test+"$")
+	if race.Enabled {
+		args = append(args, "-race", "-gcflags=all=-dwarf=false -d=checkptr=0",
 			"-gcflags=modernc.org/...=-race=false -dwarf=false -d=checkptr=0",
 			"-gcflags=golang.org/x/crypto/argon2=-race=false -dwarf=false -d=checkptr=0")
 	}
@@ -160,16 +162,18 @@ func (r *trial) expectNoFiles() {
 }
 
 func TestInterruptStopsAllProcesses(t *testing.T) {
-	for _, tt := range []struct {
+	type signalled struct {
 		name   string
 		more   []string // arguments of testrun
 		signal func(pid int) error
-	}{
+	}
+	all := []signalled{
 		{"SIGINT to the group, as a terminal sends", []string{"-busy", "1"},
 			func(pid int) error { return syscall.Kill(-pid, syscall.SIGINT) }},
 		{"SIGTERM to testrun, as make sends", nil,
 			func(pid int) error { return syscall.Kill(pid, syscall.SIGTERM) }},
-	} {
+	}
+	for _, tt := range soak.Pick(all[1:], all) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			r := startTrial(t, "TestServers", tt.more...)
