@@ -3,7 +3,8 @@ SHELL := /bin/bash
 GO ?= go
 BIN := bin/scheduler
 # The packages that take longest come first: the others are compiled meanwhile.
-PACKAGES ?= ./admin ./internal/test/clustertest ./jobs/postgres ./internal/engine ./jobs/fence ./...
+PACKAGES ?= ./admin ./internal/test/clustertest ./jobs/postgres ./internal/engine ./jobs/fence \
+	./locking/memcached ./internal/test/testrun ./internal/cli ./examples/warehouse ./...
 RUNS ?= 5
 FUZZTIME ?= 30s
 

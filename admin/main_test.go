@@ -26,8 +26,8 @@ var (
 const raced = `^Test.*(Client|Event|Once$|Request|Serving|SignIn|Stream|Stop|Outage|Shutdown|` +
 	`RoutesByRole|ActionsAre)`
 
-// selectRaced selects the tests in raced if this binary has the race detector and neither a soak
-// nor -run asks for others. `make test` also runs all tests, without the race detector.
+// selectRaced selects the tests in raced if this binary has the race detector, as in `make race`,
+// and neither a soak nor -run asks for others.
 func selectRaced() error {
 	flag.Parse()
 	given := false

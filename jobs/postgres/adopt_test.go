@@ -98,7 +98,7 @@ INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at)
 			s.exec(`
 INSERT INTO holdfast.waits (run, session, since)
     SELECT id, $1::uuid, now() FROM holdfast.runs`, former)
-			s.exec("VACUUM ANALYZE")
+			s.vacuum()
 			if ended {
 				if err := s.a.End(t.Context(), former); err != nil {
 					t.Fatal(err)
@@ -140,7 +140,7 @@ INSERT INTO holdfast.runs (id, job, scheduled_at, key, state, created_at)
 INSERT INTO holdfast.waits (run, since, triggered) SELECT id, scheduled_at, true FROM holdfast.runs`,
 	} {
 		s.exec(prepare)
-		s.exec("VACUUM ANALYZE")
+		s.vacuum()
 		for _, statement := range []string{adoptRuns, adoptableJobs} {
 			plan := s.plan(beginPipeline, statement)
 			_, look, _ := strings.Cut(plan, "using waits_since on")

@@ -49,7 +49,7 @@ func TestLockPagesUseAnIndex(t *testing.T) {
 			'job-' || n % 7, 'table:s/t', 'running', t - interval '1 second', t
 FROM generate_series(1, 20000) n, LATERAL (SELECT timestamptz '2026-01-01'
     + n * interval '4 seconds' AS t) at`)
-	s.exec("VACUUM ANALYZE")
+	s.vacuum()
 	at := time.Date(2026, 1, 1, 0, 10, 0, 0, time.UTC)
 	names := []string{"job-00001", "job-00002", "job-00003"}
 	for _, c := range []struct {

@@ -137,6 +137,14 @@ func (s *harness) history(sql string, args ...any) {
 		append([]any{pgx.QueryExecModeSimpleProtocol}, args...)...)
 }
 
+// vacuum vacuums and analyzes the tables of the store. Those of the server's catalog would take
+// most of the time.
+func (s *harness) vacuum() {
+	s.t.Helper()
+	s.exec(query[string](s, `SELECT 'VACUUM ANALYZE ' || string_agg(oid::regclass::text, ', ')
+		FROM pg_class WHERE relnamespace = 'holdfast'::regnamespace AND relkind = 'r'`))
+}
+
 func query[T any](s *harness, sql string, args ...any) T {
 	s.t.Helper()
 	var v T

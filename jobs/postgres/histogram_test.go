@@ -164,7 +164,7 @@ func TestPlansOfTallies(t *testing.T) {
 	s.exec(`INSERT INTO holdfast.tallies
 SELECT timestamptz '2026-01-01' + n / 20 * interval '15 minutes', 'succeeded', n % 20, 1
     FROM generate_series(1, 20000) n`)
-	s.exec("VACUUM ANALYZE")
+	s.vacuum()
 	for name, plan := range map[string]string{
 		"readTallies": s.plan("SELECT", strings.NewReplacer("$1", "'2026-03-01'", "$2",
 			"'2026-03-02'", "$3", "7200").Replace(readTallies)),

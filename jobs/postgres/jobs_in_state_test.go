@@ -27,7 +27,7 @@ func TestJobsInAStateReadFewRuns(t *testing.T) {
     SELECT gen_random_uuid(), 'job-' || lpad(n::text, 4, '0'), at, CASE WHEN age = 2 AND n <= 20 THEN 'timed_out'
             WHEN n %% 10 = 3 THEN 'failed' ELSE 'succeeded' END, at
     FROM generate_series(1, %d) n, generate_series(1, 9) age, LATERAL (SELECT now() - age * interval '1 hour' AS at) t`, all))
-	s.exec("VACUUM ANALYZE")
+	s.vacuum()
 	for _, test := range []struct {
 		state jobs.State
 		most  int

@@ -28,7 +28,7 @@ func TestPlansOfListings(t *testing.T) {
     SELECT n, gen_random_uuid(), gen_random_uuid(), now() FROM generate_series(1, 10000) n`)
 	s.exec(`INSERT INTO holdfast.waits (run, session, since)
     SELECT gen_random_uuid(), gen_random_uuid(), now() FROM generate_series(1, 10000) n`)
-	s.exec("VACUUM ANALYZE")
+	s.vacuum()
 	s.exec("DELETE FROM holdfast.claims")
 	s.exec("DELETE FROM holdfast.waits")
 	for _, state := range []jobs.State{jobs.Running, jobs.Waiting} {
@@ -51,7 +51,7 @@ func TestPlansOfPastSessions(t *testing.T) {
 	s.exec(`INSERT INTO holdfast.past_sessions
     SELECT gen_random_uuid(), 'r' || n, 'test', at, at, at, true, '{}'
     FROM generate_series(1, 20000) n, LATERAL (SELECT now() - n * interval '5 seconds' AS at) t`)
-	s.exec("VACUUM ANALYZE")
+	s.vacuum()
 	for name, sql := range map[string]string{"replicaSessions": replicaSessions,
 		"forgetPast": forgetPast} {
 		if plan := s.plan(beginPipeline, sql); !strings.Contains(plan, "past_sessions_ended") ||
@@ -82,7 +82,7 @@ func TestPlansOfMarks(t *testing.T) {
         'job', '', NULL, '', '', NULL
     FROM generate_series(1, 20000) n`)
 	check("no statistics")
-	s.exec("VACUUM ANALYZE")
+	s.vacuum()
 	check("with statistics")
 }
 
@@ -94,7 +94,7 @@ func TestPlansOfRunsOfAReplica(t *testing.T) {
     SELECT gen_random_uuid(), 'job-' || n % 100, at, 'succeeded', at,
         CASE WHEN n <= 10000 THEN 'old' ELSE 'new' END
     FROM generate_series(1, 20000) n, LATERAL (SELECT now() + n * interval '1 second' AS at) t`)
-	s.exec("VACUUM ANALYZE")
+	s.vacuum()
 	at := &storage.RunCursor{CreatedAt: time.Now().Add(5000 * time.Second), ID: uuid.Max}
 	for _, f := range []storage.RunFilter{{}, {States: []jobs.State{jobs.Succeeded}}, {Before: at},
 		{After: at}, {From: at.CreatedAt}, {Until: at.CreatedAt}} {
@@ -141,7 +141,7 @@ INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at)
 SELECT gen_random_uuid(), CASE WHEN n <= 10000 THEN 'etl/' || n % 100 + 1 ELSE 'other' END, at,
     CASE WHEN n % 7 = 0 THEN 'failed' ELSE 'succeeded' END, at
 FROM generate_series(1, 20000) n, LATERAL (SELECT now() + n * interval '1 second' AS at) t`)
-	s.exec("VACUUM ANALYZE")
+	s.vacuum()
 	for _, f := range []storage.RunFilter{{JobPrefix: "etl/1"}, {Group: "group-1"},
 		{JobPrefix: "etl/1", Group: "group-1"}} {
 		f.Limit = 20
@@ -184,7 +184,7 @@ INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at)
 SELECT gen_random_uuid(), 'job-' || n % 100, at,
     CASE WHEN n % 7 = 0 THEN 'failed' ELSE 'succeeded' END, at
 FROM generate_series(1, 40000) n, LATERAL (SELECT now() - n * interval '1 minute' AS at) t`)
-	s.exec("VACUUM ANALYZE")
+	s.vacuum()
 	states, _ := jobStatesQuery(nil)
 	states = withArguments(states, []any{[]string{}, []string{}})
 	for name, c := range map[string]struct {
@@ -258,7 +258,7 @@ SELECT gen_random_uuid(), CASE WHEN n <= 10000 THEN 'etl/' || n % 100 + 1 ELSE '
     CASE WHEN n % 7 = 0 THEN 'failed' ELSE 'succeeded' END, at,
     CASE WHEN n <= 10000 THEN 'old' ELSE 'new' END, CASE WHEN n % 7 = 0 THEN 'panic' ELSE '' END
 FROM generate_series(1, 20000) n, LATERAL (SELECT now() + n * interval '1 second' AS at) t`)
-	s.exec("VACUUM ANALYZE")
+	s.vacuum()
 	for name, c := range map[string]struct {
 		f                 storage.RunFilter
 		names             []string

@@ -169,11 +169,11 @@ DELETE FROM holdfast.waits`
 			s := newHarness(t)
 			if known.prepare != "" {
 				s.exec(known.prepare)
-				s.exec("VACUUM ANALYZE")
+				s.vacuum()
 			}
 			if known.rebuilt != "" {
 				s.rebuildIndexes(known.rebuilt)
-				s.exec("VACUUM ANALYZE")
+				s.vacuum()
 			}
 			leading := s.leadingColumns()
 			for _, statement := range statements {
@@ -210,7 +210,7 @@ func TestRegistrationLooksUpEachDefinitionOnce(t *testing.T) {
 			s.exec(fmt.Sprintf(`INSERT INTO holdfast.definitions
 				SELECT 'job ' || n, 'h', 1, '', '', '', '[]', false, ''
 				FROM generate_series(1, %d) n`, n))
-			s.exec("VACUUM ANALYZE")
+			s.vacuum()
 			plan := s.plan(beginPipeline, registerJobs)
 			for _, part := range []string{
 				`using definitions_pkey on definitions o .*\n *Index Cond: .*\(hash = `,
@@ -239,7 +239,7 @@ func TestSweepsLookUpTheJobsOfASession(t *testing.T) {
 INSERT INTO holdfast.sessions SELECT gen_random_uuid(), 'a', 'test', '10s', t, t, t, t
     FROM generate_series(1, 1000), clock_timestamp() t;
 INSERT INTO holdfast.session_jobs ` + sessions)
-			s.exec("VACUUM ANALYZE")
+			s.vacuum()
 			for name, sql := range map[string]string{"unsettled": unsettled,
 				"forgetSessions": forgetSessions} {
 				plan := s.plan(beginPipeline, sql)
@@ -297,7 +297,7 @@ INSERT INTO holdfast.waits (run, since) SELECT id, now() FROM holdfast.runs WHER
 			s := newHarness(t)
 			if known.prepare != "" {
 				s.history(known.prepare)
-				s.exec("VACUUM ANALYZE")
+				s.vacuum()
 			}
 			leading := s.leadingColumns()
 			for _, statement := range []struct{ name, sql string }{

@@ -124,7 +124,7 @@ INSERT INTO holdfast.runs (id, job, scheduled_at, key, state, created_at, finish
 			s := newHarness(t)
 			if prepare != "" {
 				s.history(prepare)
-				s.exec("VACUUM ANALYZE")
+				s.vacuum()
 			}
 			plan := s.plan(beginPipeline, pruneTriggered)
 			_, look, found := strings.Cut(plan, "Index Scan using runs_triggered")

@@ -35,7 +35,7 @@ INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at, replica)
 SELECT gen_random_uuid(), 'busy', at, 'succeeded', at, 'replica-' || n % 2
 FROM generate_series(1, 14000) n, LATERAL (SELECT '2026-01-28 12:00Z'::timestamptz
     + (n % 2) * interval '3 days' + n * interval '1 ms' AS at) t`)
-	s.exec("VACUUM ANALYZE")
+	s.vacuum()
 	noon := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	asked := 0
 	for _, state := range []jobs.State{"", jobs.Succeeded, jobs.Failed} {

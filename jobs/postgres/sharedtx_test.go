@@ -326,7 +326,9 @@ func TestRoleOfJobsSharesTransactions(t *testing.T) {
 	s := newSharing(t, []string{insertOne}, []string{insertOne})
 	makeRoles(s.harness)
 	s.exec("GRANT ALL ON ALL TABLES IN SCHEMA public TO holdfast_jobs")
-	openLimited(s.harness).sharer.share(t.Context(), s.runs)
+	limited := openLimited(s.harness)
+	limited.sharer.limits = s.a.sharer.limits
+	limited.sharer.share(t.Context(), s.runs)
 	s.expectCommitted(true, true)
 	if ids := s.transactions(); ids[0] != ids[1] {
 		t.Errorf("transactions %v, want the same", ids)

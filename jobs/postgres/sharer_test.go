@@ -105,6 +105,7 @@ func TestContextEndsBeforeASharedTransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
+	store.sharer.limits = s.a.sharer.limits
 	conn, release, err := store.work.lease(t.Context())
 	if err != nil {
 		t.Fatal(err)

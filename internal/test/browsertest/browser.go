@@ -46,7 +46,7 @@ import (
 
 const (
 	untilLimit = 2 * time.Minute       // for Until
-	untilAsks  = 20 * time.Millisecond // between two evaluations of Until
+	untilAsks  = 50 * time.Millisecond // between two evaluations of Until
 	stopLimit  = 10 * time.Second      // for a clean exit of the browser
 )
 
