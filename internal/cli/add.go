@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -32,7 +32,7 @@ before. Running runs of the job keep the old definition.`,
 		Example: `  scheduler add -f job.yaml
   scheduler add -f job.yaml --replace --reason "twice as often"`,
 	}, func(ctx context.Context, a *actionLine, _ []string) error {
-		text, err := readJob(path)
+		text, err := untilInterrupted(ctx, func() ([]byte, error) { return readJob(path) })
 		if err != nil {
 			return err
 		}
@@ -76,22 +76,16 @@ func (a *actionLine) put(ctx context.Context, in cluster, text []byte,
 		"use --replace to change it", err)
 }
 
-// withPositions returns an error with file, line and column of each mistake in a job.
+// withPositions returns a *configs.Errors with file, line and column of each mistake in a job.
 func withPositions(err error, path string) error {
 	var wrong *operations.SpecError
 	if !errors.As(err, &wrong) {
 		return err
 	}
-	lines := make([]string, len(wrong.Problems))
+	found := &configs.Errors{Problems: make([]configs.Problem, len(wrong.Problems))}
 	for i, p := range wrong.Problems {
-		position := path
-		if p.Line > 0 {
-			position = fmt.Sprintf("%s:%d:%d", path, p.Line, p.Column)
-		}
-		if p.Key != "" {
-			position += ": " + p.Key
-		}
-		lines[i] = position + ": " + p.Message
+		found.Problems[i] = configs.Problem{File: path, Line: p.Line, Column: p.Column, Key: p.Key,
+			Message: p.Message}
 	}
-	return errors.New(strings.Join(lines, "\n"))
+	return found
 }

@@ -179,6 +179,7 @@ func (c *commandLine) backfillsCommand() *cobra.Command {
 	cmd.Flags().StringVar(&filter.Job, "job", "", "only backfills of this `job`")
 	cmd.Flags().StringVar(&state, "state", "", "only backfills in this `state`: active, "+
 		"completed, cancelled or stopped")
+	cmd.Flags().IntVarP(&filter.Limit, "count", "n", 100, "maximum `number` of backfills")
 	cmd.Flags().BoolVar(&await, "wait", false,
 		"wait until BACKFILL has ended, and exit as \"scheduler backfill --wait\"")
 	c.completesFlag(cmd, "job", jobsIn)

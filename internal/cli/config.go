@@ -64,7 +64,7 @@ func (c *commandLine) noteOthers(ctx context.Context, in state, reloaded string)
 	list, err := in.Replicas(ctx)
 	if err != nil {
 		_, err = fmt.Fprintf(c.errOut, "scheduler: only %s has reloaded; the other replicas "+
-			"cannot be listed: %s\n", reloaded, ansi.Plain(err.Error()))
+			"cannot be listed: %s\n", printable(reloaded), ansi.Plain(err.Error()))
 		return err
 	}
 	var others []string
@@ -77,6 +77,7 @@ func (c *commandLine) noteOthers(ctx context.Context, in state, reloaded string)
 		return nil
 	}
 	_, err = fmt.Fprintf(c.errOut, "scheduler: only %s has reloaded; to reload %s, use the "+
-		"address of each as --server, or send SIGHUP\n", reloaded, strings.Join(others, ", "))
+		"address of each as --server, or send SIGHUP\n", printable(reloaded),
+		strings.Join(others, ", "))
 	return err
 }

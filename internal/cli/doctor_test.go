@@ -253,7 +253,13 @@ func TestDoctorOfDatabases(t *testing.T) {
 		"failed database warehouse")
 	expectChecks(t, diagnose(t, config("fence: none, url: '"+url+"'"), 1), sqlite,
 		"warning database warehouse")
-	out, _ := runDoctor(t, config("url: '"+url+"'"))
+	expectChecks(t, diagnose(t, config("url: '"+url+"bogus'"), 2), sqlite,
+		"failed database warehouse")
+	out, _ := runDoctor(t, config("url: '"+strings.Replace(url, "?", "_missing?", 1)+"'"))
+	if strings.Contains(out, "fence install") || !strings.Contains(out, "databases.warehouse.url") {
+		t.Errorf("got %s, want advice about the URL of a database that does not exist", out)
+	}
+	out, _ = runDoctor(t, config("url: '"+url+"'"))
 	if !strings.Contains(out, "scheduler fence install --database warehouse") {
 		t.Errorf("got %s, want the command that creates the tables", out)
 	}

@@ -2,11 +2,13 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -58,16 +60,16 @@ func (c *commandLine) printToken() error {
 // readPassword reads one line. It turns off the echo of a terminal.
 func readPassword(cmd *cobra.Command) (string, error) {
 	var password string
-	if fd := int(os.Stdin.Fd()); cmd.InOrStdin() == os.Stdin && term.IsTerminal(fd) {
-		fmt.Fprint(cmd.ErrOrStderr(), "Password: ")
-		typed, err := term.ReadPassword(fd)
-		fmt.Fprintln(cmd.ErrOrStderr())
+	if in := cmd.InOrStdin(); in == os.Stdin && term.IsTerminal(int(os.Stdin.Fd())) {
+		typed, err := typedPassword(cmd.Context(), int(os.Stdin.Fd()), cmd.ErrOrStderr())
 		if err != nil {
 			return "", fmt.Errorf("read password: %w", err)
 		}
-		password = string(typed)
+		password = typed
 	} else {
-		line, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+		line, err := untilInterrupted(cmd.Context(), func() (string, error) {
+			return bufio.NewReader(in).ReadString('\n')
+		})
 		if err != nil && line == "" {
 			return "", fmt.Errorf("read password from standard input: %w", err)
 		}
@@ -77,4 +79,21 @@ func readPassword(cmd *cobra.Command) (string, error) {
 		return "", errors.New("read password: it is empty")
 	}
 	return password, nil
+}
+
+// typedPassword asks for a password on a terminal, and turns off its echo meanwhile.
+func typedPassword(ctx context.Context, terminal int, prompt io.Writer) (string, error) {
+	before, err := term.GetState(terminal)
+	if err != nil {
+		return "", err
+	}
+	fmt.Fprint(prompt, "Password: ")
+	typed, err := untilInterrupted(ctx, func() ([]byte, error) {
+		return term.ReadPassword(terminal)
+	})
+	fmt.Fprintln(prompt)
+	if err != nil {
+		return "", errors.Join(err, term.Restore(terminal, before))
+	}
+	return string(typed), nil
 }

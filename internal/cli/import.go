@@ -35,6 +35,9 @@ code is 1 if there is such a line.`,
 				return fmt.Errorf("-o %s: expected yaml, because the output is a part of a "+
 					"configuration", c.format)
 			}
+			if _, err := zoneOf(options.Timezone); err != nil {
+				return err
+			}
 			in := io.Reader(cmd.InOrStdin())
 			if args[0] != "-" {
 				file, err := os.Open(args[0])
@@ -44,7 +47,9 @@ code is 1 if there is such a line.`,
 				defer file.Close() //nolint:errcheck // it was only read
 				in = file
 			}
-			table, err := crontab.Read(in, options)
+			table, err := untilInterrupted(cmd.Context(), func() (crontab.Table, error) {
+				return crontab.Read(in, options)
+			})
 			if err != nil {
 				return fmt.Errorf("read the crontab: %w", err)
 			}

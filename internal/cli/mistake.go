@@ -40,15 +40,16 @@ func wrongArguments(args []string) (f outputFormat) {
 		if arg == "--" {
 			break
 		}
-		value, long := strings.CutPrefix(arg, "--output=")
-		if !long {
-			short, found := strings.CutPrefix(arg, "-o")
-			switch {
-			case (arg == "-o" || arg == "--output") && i+1 < len(args):
-				value = args[i+1]
-			case found:
-				value = strings.TrimPrefix(short, "=")
-			}
+		var value string
+		long, isLong := strings.CutPrefix(arg, "--output=")
+		short, isShort := strings.CutPrefix(arg, "-o")
+		switch {
+		case (arg == "-o" || arg == "--output") && i+1 < len(args):
+			value = args[i+1]
+		case isLong:
+			value = long
+		case isShort:
+			value = strings.TrimPrefix(short, "=")
 		}
 		if f.Set(value) == nil {
 			return f

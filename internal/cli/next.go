@@ -80,12 +80,21 @@ names the calendar that excludes a firing.`,
 	return cmd
 }
 
-// nextOfExpression prints the next scheduled times of an expression.
-func (c *commandLine) nextOfExpression(expression, zone string, from time.Time, count int) error {
+// zoneOf returns the time zone of the flag --timezone.
+func zoneOf(zone string) (*time.Location, error) {
 	location, err := time.LoadLocation(zone)
 	if err != nil {
-		return fmt.Errorf("--timezone: unknown zone %q, expected a name such as Europe/Berlin",
+		return nil, fmt.Errorf("--timezone: unknown zone %q, expected a name such as Europe/Berlin",
 			zone)
+	}
+	return location, nil
+}
+
+// nextOfExpression prints the next scheduled times of an expression.
+func (c *commandLine) nextOfExpression(expression, zone string, from time.Time, count int) error {
+	location, err := zoneOf(zone)
+	if err != nil {
+		return err
 	}
 	s, err := schedule.ParseText(expression, location)
 	if err != nil {

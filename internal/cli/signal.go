@@ -22,6 +22,27 @@ func (e interrupted) Error() string {
 // Is makes an interrupted equal to context.Canceled.
 func (interrupted) Is(target error) bool { return target == context.Canceled }
 
+// untilInterrupted returns what read returns, or the cause of ctx if that ends first. Reading from
+// standard input cannot be cancelled: read then continues until the process ends.
+func untilInterrupted[T any](ctx context.Context, read func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := read()
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
+}
+
 // oneSignal is how long further signals count as the first one. Some programs send one signal to
 // the process and to its group, as timeout of the GNU coreutils does.
 const oneSignal = 500 * time.Millisecond

@@ -24,6 +24,9 @@ func TestMistakesInArguments(t *testing.T) {
 		{"audit exprot", 1, `unknown command "exprot" for "scheduler audit"; did you mean "export"?`},
 		{"import cronatb x", 1,
 			`unknown command "cronatb" for "scheduler import"; did you mean "crontab"?`},
+		{"cancel json b", 1, "found 2 arguments, usage: scheduler cancel RUN [flags]"},
+		{"import crontab f --timezone Europ/Berlin", 1, `--timezone: unknown zone "Europ/Berlin", ` +
+			"expected a name such as Europe/Berlin"},
 		{"trigger", 1, "found no arguments, usage: scheduler trigger JOB [flags]"},
 		{"cancel a b", 1, "found 2 arguments, usage: scheduler cancel RUN [flags]"},
 		{"status now", unknownStatus, "found 1 argument, usage: scheduler status [flags]"},

@@ -272,12 +272,13 @@ func (e *examiner) examineJobDatabase(ctx context.Context, name string) error {
 	check := "database " + name
 	database, err := app.OpenJobDatabase(ctx, e.config, name, nil, zerolog.Nop())
 	if err != nil {
-		return err
+		e.add(check, Failed, "correct databases."+name, "%v", err)
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, examineTimeout)
 	defer cancel()
 	switch err := database.Check(ctx); {
-	case errors.Is(err, storage.ErrUnavailable):
+	case errors.Is(err, storage.ErrUnavailable), postgres.RefusedConnection(err):
 		e.add(check, Failed, "start the server, or correct databases."+name+".url", "%v", err)
 	case err != nil:
 		e.add(check, Failed, "run `scheduler fence install --database "+name+"`, and give "+
