@@ -53,6 +53,9 @@ type Validator interface {
 // fn may be called concurrently.
 func Handle[P any](name string,
 	fn func(ctx context.Context, run *Run, params P) error) Registration {
+	if fn == nil {
+		return Registration{Name: name} // NewRegistry refuses it
+	}
 	return Registration{Name: name, handler: typed[P](fn)}
 }
 

@@ -52,15 +52,26 @@ func decodeParams(raw json.RawMessage, target any, names []string) error {
 	for key := range keys {
 		known = known && (names == nil || slices.Contains(names, key))
 	}
-	if !known || decodeStrictly(raw, target) != nil {
-		if problems := paramProblems(keys, target, names); len(problems) > 0 {
-			return &ParamsError{Problems: problems}
+	if err := decodeStrictly(raw, target); !known || err != nil {
+		problems := paramProblems(keys, target, names)
+		if len(problems) == 0 { // each key is right, but not all together
+			problems = []ParamProblem{{Message: plainJSONError(err)}}
 		}
+		return &ParamsError{Problems: problems}
 	}
-	if v, ok := target.(Validator); ok {
+	if v, ok := validatorOf(target); ok {
 		return asParamsError(v.Validate())
 	}
 	return nil
+}
+
+// validatorOf returns target, or else what it points to, as a Validator. Params may be a pointer.
+func validatorOf(target any) (Validator, bool) {
+	if v, ok := target.(Validator); ok {
+		return v, true
+	}
+	v, ok := reflect.ValueOf(target).Elem().Interface().(Validator)
+	return v, ok
 }
 
 // paramProblems decodes key by key, to find the mistakes in each of them.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -82,5 +83,63 @@ func TestRegistryRefusesInvalidHandlers(t *testing.T) {
 	if _, err := r.Bind("wrok", nil); !errors.Is(err, ErrUnknownHandler) ||
 		!strings.Contains(err.Error(), `"work"`) {
 		t.Errorf("unknown handler: %v", err)
+	}
+}
+
+type oneOf struct {
+	File string `json:"file"`
+	SQL  string `json:"sql"`
+}
+
+// UnmarshalJSON refuses both keys together.
+func (p *oneOf) UnmarshalJSON(text []byte) error {
+	type plain oneOf
+	var found plain
+	if err := json.Unmarshal(text, &found); err != nil {
+		return err
+	}
+	if found.File != "" && found.SQL != "" {
+		return errors.New("found file and sql, expected one of them")
+	}
+	*p = oneOf(found)
+	return nil
+}
+
+// TestParamsThatAreWrongTogether checks params whose keys are right one by one.
+func TestParamsThatAreWrongTogether(t *testing.T) {
+	registration := Handle("one", func(context.Context, *Run, oneOf) error { return nil })
+	for params, want := range map[string]string{
+		`{"file":"a"}`:           "",
+		`{"sql":"b"}`:            "",
+		`{"file":"a","sql":"b"}`: "params: found file and sql, expected one of them",
+	} {
+		_, err := registration.handler.bind([]byte(params))
+		if got := fmt.Sprint(err); (err == nil) != (want == "") || err != nil && got != want {
+			t.Errorf("%s: got %v, want %q", params, err, want)
+		}
+	}
+	numbers := Handle("n", func(context.Context, *Run, struct{ Limit int }) error { return nil })
+	if _, err := numbers.handler.bind([]byte(`{"Limit":"x","Limit":5}`)); err == nil {
+		t.Error("a repeated key of which one value is wrong is accepted")
+	}
+}
+
+type limited struct{ Limit int }
+
+func (p *limited) Validate() error {
+	if p.Limit > 9 {
+		return errors.New("too large")
+	}
+	return nil
+}
+
+// TestValidatorOfAPointer checks that params that are a pointer are validated too.
+func TestValidatorOfAPointer(t *testing.T) {
+	registration := Handle("p", func(context.Context, *Run, *limited) error { return nil })
+	for params, want := range map[string]bool{`{"Limit":9}`: true, `{"Limit":10}`: false,
+		`{}`: true, `null`: true} {
+		if _, err := registration.handler.bind([]byte(params)); (err == nil) != want {
+			t.Errorf("%s: got %v, want accepted: %t", params, err, want)
+		}
 	}
 }

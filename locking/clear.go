@@ -7,7 +7,8 @@ import (
 )
 
 // Clear removes the advisory locks of a dead run on the requests' resources. The caller must know
-// that the run's claim is gone. A Locker with Grants clears by itself.
+// that the run's claim is gone. run must not be empty: locks of programs have no run. A Locker with
+// Grants clears by itself.
 func (l *Locker) Clear(ctx context.Context, requests []Request, run string) error {
 	locks, err := l.wantedLocks(requests)
 	if err != nil {

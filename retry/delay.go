@@ -14,16 +14,16 @@ const (
 	reversePeriod  = 15
 )
 
-// After returns the delay before the next try of an operation. failures is the
-// number of failed tries, and waited is the time since the first try began. After
-// returns false if the policy is exhausted. It is Series.Next for callers that count
-// failures themselves.
+// After returns the delay before the next try of an operation. failures is the number of failed
+// tries, at least 1, and waited is the time since the first try began. After returns false if the
+// policy is exhausted. It is Series.Next for callers that count failures themselves.
 func (p Policy) After(failures int, waited time.Duration) (delay time.Duration, ok bool) {
 	return p.after(failures, waited, rand.Float64)
 }
 
 func (p Policy) after(failures int, waited time.Duration,
 	random func() float64) (delay time.Duration, ok bool) {
+	failures = max(failures, 1)
 	if !p.allows(failures) {
 		return 0, false
 	}

@@ -13,7 +13,7 @@ import (
 // explainDependencies explains each dependency of the job at the time.
 func (s *subject) explainDependencies() error {
 	for _, name := range s.job.Schedule.After() {
-		e, err := s.ExplainAt(s.ctx, name, s.at)
+		e, err := s.explainAt(s.ctx, name, s.at, s.explained)
 		if errors.Is(err, storage.ErrNotFound) {
 			e, err = Explanation{Verdict: VerdictNotScheduled, Summary: "No replica knows it."}, nil
 		}

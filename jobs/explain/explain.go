@@ -118,9 +118,9 @@ func (x *Explainer) Explain(ctx context.Context, job, at string) (Explanation, e
 		return Explanation{}, err
 	}
 	meant := written.Times[0]
-	for _, instant := range written.Times {
-		if x.isScheduled(subject, instant) {
-			meant = instant
+	for _, t := range written.Times {
+		if x.isScheduled(subject, t) {
+			meant = t
 			break
 		}
 	}
@@ -140,13 +140,31 @@ func (x *Explainer) Explain(ctx context.Context, job, at string) (Explanation, e
 
 // ExplainAt explains the firing of the job at a time.
 func (x *Explainer) ExplainAt(ctx context.Context, name string, at time.Time) (Explanation, error) {
-	at = at.UTC()
+	return x.explainAt(ctx, name, at.UTC(), map[string]Explanation{})
+}
+
+// explainAt is ExplainAt with the explanations of other jobs at the time so far, by job. Many
+// dependents may share a dependency, which is explained once.
+func (x *Explainer) explainAt(ctx context.Context, name string, at time.Time,
+	explained map[string]Explanation) (Explanation, error) {
+	if e, known := explained[name]; known {
+		return e, nil
+	}
+	explained[name] = Explanation{Job: name, At: at, Verdict: VerdictNotScheduled,
+		Summary: "It depends on itself."} // found only by a job of a cycle
+	e, err := x.explainOnce(ctx, name, at, explained)
+	explained[name] = e
+	return e, err
+}
+
+func (x *Explainer) explainOnce(ctx context.Context, name string, at time.Time,
+	explained map[string]Explanation) (Explanation, error) {
 	job, view, err := x.subject(ctx, name, at)
 	if err != nil {
 		return Explanation{}, err
 	}
 	s := &subject{Explainer: x, ctx: ctx, job: job, view: view, at: at,
-		keep: x.sources.Keep}
+		keep: x.sources.Keep, explained: explained}
 	s.Explanation = Explanation{
 		Job: name, At: at, Timezone: job.Schedule.Zone().String(), Schedule: job.Schedule.String(),
 		Now:  view.Now,
@@ -155,9 +173,9 @@ func (x *Explainer) ExplainAt(ctx context.Context, name string, at time.Time) (E
 	if view.Version > 0 {
 		s.CheckedUntil = &view.CheckedUntil
 	}
-	near := scheduledTimes{job: x.sources.Table.Job}
-	s.ScheduledBefore, s.ScheduledAfter = instantOrNil(near.prev(job, at)),
-		instantOrNil(near.next(job, at))
+	near := newScheduledTimes(x.sources.Table.Job)
+	s.ScheduledBefore, s.ScheduledAfter = timeOrNil(near.prev(job, at)),
+		timeOrNil(near.next(job, at))
 	if err := s.manualRuns(); err != nil {
 		return Explanation{}, err
 	}
@@ -201,7 +219,7 @@ func named(runs []storage.Record) []storage.Record {
 	return shown
 }
 
-func instantOrNil(t time.Time) *time.Time {
+func timeOrNil(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
@@ -270,7 +288,7 @@ func (x *Explainer) doubts(job jobs.Job, view storage.FiringView) []string {
 
 // isScheduled reports whether schedules alone make the job due at the time.
 func (x *Explainer) isScheduled(job jobs.Job, at time.Time) bool {
-	return scheduledTimes{job: x.sources.Table.Job}.next(job, at.Add(-time.Nanosecond)).Equal(at)
+	return newScheduledTimes(x.sources.Table.Job).next(job, at.Add(-time.Nanosecond)).Equal(at)
 }
 
 // subject is an explanation in progress.
@@ -283,4 +301,6 @@ type subject struct {
 	at    time.Time
 	start time.Time // when the firing starts, as far as is known
 	keep  time.Duration
+	// explained has the explanations of other jobs at the time so far.
+	explained map[string]Explanation
 }

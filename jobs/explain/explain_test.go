@@ -247,7 +247,7 @@ func TestExplanations(t *testing.T) {
 		{name: "overdue", now: "2026-06-08 02:30:34", checked: "2026-06-07 02:31:00",
 			verdict: explain.VerdictLate,
 			want: "It was to start at 2026-06-08 02:30:00 CEST, 34s ago, and no replica has " +
-				"started it. At the next check for misfires, the misfire policy (run_once) " +
+				"started it. At the next check for misfires, the misfire policy " +
 				"decides."},
 		{name: "no live replica", now: "2026-06-08 04:30:00", checked: "2026-06-07 02:31:00",
 			down: true, verdict: explain.VerdictLate,
@@ -503,5 +503,62 @@ func TestExplainRefuses(t *testing.T) {
 	if _, err := x.Explain(t.Context(), "nightly", "2026-06-08 02:30"); !errors.Is(err,
 		storage.ErrUnavailable) {
 		t.Errorf("unavailable: %v", err)
+	}
+}
+
+// counted is a Store that counts the reads of firings.
+type counted struct {
+	*archive
+	firings int
+}
+
+func (c *counted) Firing(ctx context.Context, job string,
+	at time.Time) (storage.FiringView, error) {
+	c.firings++
+	return c.archive.Firing(ctx, job, at)
+}
+
+// layers returns jobs in layers of four. Each job runs after all jobs of the layer before.
+func layers(t *testing.T, n int) []jobs.Job {
+	t.Helper()
+	table := []jobs.Job{}
+	var before []string
+	for layer := range n {
+		var names []string
+		for i := range 4 {
+			name := fmt.Sprintf("layer-%02d-%d", layer, i)
+			text := "30 2 * * *"
+			if len(before) > 0 {
+				text = "after:" + strings.Join(before, ",")
+			}
+			names, table = append(names, name), append(table, scheduled(t, name, text))
+		}
+		before = names
+	}
+	return table
+}
+
+// TestManyDependenciesAreExplainedOnce explains a job below twenty layers of four jobs. There are
+// 4^20 paths to the first layer.
+func TestManyDependenciesAreExplainedOnce(t *testing.T) {
+	table := layers(t, 20)
+	store := &counted{archive: &archive{now: instantOf(t, "2026-06-08 02:31:00"), up: true,
+		views: map[string]storage.FiringView{}}}
+	for _, j := range table {
+		store.views[j.Name] = storage.FiringView{Version: 1,
+			CheckedUntil: instantOf(t, "2026-06-07 23:00:00")}
+	}
+	x := explain.New(explain.Options{Store: store, Table: explain.TableOf(table)})
+	at := instantOf(t, "2026-06-08 02:30:00")
+	e, err := x.ExplainAt(t.Context(), "layer-19-0", at)
+	if err != nil || e.Verdict != explain.VerdictAwaitingDependencies {
+		t.Errorf("got %s (%v), want %s", e.Verdict, err, explain.VerdictAwaitingDependencies)
+	}
+	if next := instantOf(t, "2026-06-09 02:30:00"); e.ScheduledAfter == nil ||
+		!e.ScheduledAfter.Equal(next) {
+		t.Errorf("scheduled after %v, want %s", e.ScheduledAfter, next)
+	}
+	if store.firings > len(table) {
+		t.Errorf("%d reads of firings for %d jobs", store.firings, len(table))
 	}
 }

@@ -75,7 +75,8 @@ type Explanation struct {
 	ScheduledBefore *time.Time `json:"scheduled_before"`
 	ScheduledAfter  *time.Time `json:"scheduled_after"`
 	// ManualRuns are the runs that triggers and backfills added for At, and those that were
-	// triggered within ten minutes of At.
+	// triggered within ten minutes of At, as far as they are among the youngest 200 runs that were
+	// created before the end of these minutes.
 	ManualRuns []storage.Record `json:"manual_runs,omitempty"`
 	// CheckedUntil is the job's cursor: scheduled times up to it are decided.
 	CheckedUntil *time.Time `json:"checked_until,omitempty"`

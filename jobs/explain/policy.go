@@ -117,7 +117,7 @@ func delayWords(p retry.Policy) string {
 	case p.Backoff == retry.ReverseExponential && limited:
 		return "at most " + length + " apart"
 	case p.Backoff == retry.ReverseExponential:
-		return length + " apart at first, then ever less"
+		return length + " apart at first, with decreasing delays"
 	case p.Backoff == retry.Exponential && p.MaxDelay == 0:
 		return length + " apart at first, doubling"
 	case p.Backoff == retry.Exponential && !limited:

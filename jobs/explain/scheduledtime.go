@@ -13,6 +13,35 @@ const maxSteps = 1000
 type scheduledTimes struct {
 	job  func(name string) (jobs.Job, bool)
 	deep int // the current depth of dependencies; bounded, because the jobs may form a cycle
+	// found has what was found for dependencies: many dependents may share one.
+	found map[neighbour]time.Time
+}
+
+// neighbour is a question for the scheduled time of a job before or after a time.
+type neighbour struct {
+	job    string
+	at     int64 // in nanoseconds since 1970
+	before bool
+}
+
+func newScheduledTimes(job func(name string) (jobs.Job, bool)) scheduledTimes {
+	return scheduledTimes{job: job, found: map[neighbour]time.Time{}}
+}
+
+// deeper returns d for the dependencies of its job.
+func (d scheduledTimes) deeper() scheduledTimes {
+	d.deep++
+	return d
+}
+
+// once returns what find returns, and calls it once for each question.
+func (d scheduledTimes) once(n neighbour, find func() time.Time) time.Time {
+	at, known := d.found[n]
+	if !known {
+		at = find()
+		d.found[n] = at
+	}
+	return at
 }
 
 const deepest = 50
@@ -22,7 +51,7 @@ const deepest = 50
 // exclude. The search ends after a thousand scheduled times of dependencies.
 func NextScheduledAt(find func(name string) (jobs.Job, bool), job jobs.Job,
 	t time.Time) time.Time {
-	return scheduledTimes{job: find}.next(job, t)
+	return newScheduledTimes(find).next(job, t)
 }
 
 // next returns the job's first scheduled time after t, or the zero time.
@@ -30,9 +59,11 @@ func (d scheduledTimes) next(job jobs.Job, t time.Time) time.Time {
 	if len(job.Schedule.After()) == 0 {
 		return job.Schedule.Next(t)
 	}
-	return d.common(job, t, func(dependency jobs.Job, at time.Time) time.Time {
-		return scheduledTimes{d.job, d.deep + 1}.next(dependency, at.Add(-time.Nanosecond))
-	}, func(a, b time.Time) bool { return a.After(b) }, time.Second)
+	return d.once(neighbour{job.Name, t.UnixNano(), false}, func() time.Time {
+		return d.common(job, t, func(dependency jobs.Job, at time.Time) time.Time {
+			return d.deeper().next(dependency, at.Add(-time.Nanosecond))
+		}, func(a, b time.Time) bool { return a.After(b) }, time.Second)
+	})
 }
 
 // prev returns the job's last scheduled time before t, or the zero time.
@@ -40,9 +71,11 @@ func (d scheduledTimes) prev(job jobs.Job, t time.Time) time.Time {
 	if len(job.Schedule.After()) == 0 {
 		return job.Schedule.Prev(t)
 	}
-	return d.common(job, t, func(dependency jobs.Job, at time.Time) time.Time {
-		return scheduledTimes{d.job, d.deep + 1}.prev(dependency, at.Add(time.Nanosecond))
-	}, func(a, b time.Time) bool { return a.Before(b) }, -time.Second)
+	return d.once(neighbour{job.Name, t.UnixNano(), true}, func() time.Time {
+		return d.common(job, t, func(dependency jobs.Job, at time.Time) time.Time {
+			return d.deeper().prev(dependency, at.Add(time.Nanosecond))
+		}, func(a, b time.Time) bool { return a.Before(b) }, -time.Second)
+	})
 }
 
 // common returns the nearest time beyond t that all dependencies of job share and that its

@@ -120,7 +120,7 @@ func (s *subject) explainNoRun() error {
 		return s.say(VerdictFuture, "It is due in %s, at %s%s; %s.", rounded(s.at.Sub(now)),
 			s.shown(s.at), s.delayed(), s.pausedWords(*paused))
 	case now.Before(s.start):
-		return s.say(VerdictFuture, "It is due %s, at %s%s.", within(s.at.Sub(now)), s.shown(s.at),
+		return s.say(VerdictFuture, "It %s, at %s%s.", within(s.at.Sub(now)), s.shown(s.at),
 			s.delayed())
 	case s.view.Version > 0 && s.at.After(s.view.CheckedUntil) && paused != nil:
 		return s.say(VerdictPaused,
@@ -158,8 +158,8 @@ func (s *subject) explainLate(late time.Duration) error {
 			rounded(late))
 	}
 	return s.say(VerdictLate, "It was to start at %s, %s ago, and no replica has started it. "+
-		"At the next check for misfires, the misfire policy (%s) decides.",
-		s.shown(s.start), rounded(late), s.job.Misfire)
+		"At the next check for misfires, the misfire policy decides.",
+		s.shown(s.start), rounded(late))
 }
 
 // liveReplicas returns the number of live replicas that are not stopping.
@@ -208,9 +208,9 @@ func shownIn(job jobs.Job, t time.Time) string {
 
 func within(d time.Duration) string {
 	if d <= 0 {
-		return "since " + rounded(-d)
+		return "was due " + rounded(-d) + " ago"
 	}
-	return "in " + rounded(d)
+	return "is due in " + rounded(d)
 }
 
 // rounded returns a duration in at most two units.

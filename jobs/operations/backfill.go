@@ -3,7 +3,6 @@ package operations
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -27,13 +26,15 @@ type BackfillRequest struct {
 
 // BackfillPlan is what a backfill would do if it began now.
 type BackfillPlan struct {
-	Job      string        `json:"job"`
-	From     time.Time     `json:"from"`
-	To       time.Time     `json:"to"`
-	Parallel int           `json:"parallel"`
-	Runs     int           `json:"runs"`     // scheduled times that would get a run
-	LeftOut  int           `json:"left_out"` // those that would be left out
-	Times    []PlannedTime `json:"times"`    // the oldest first
+	Job      string    `json:"job"`
+	From     time.Time `json:"from"`
+	To       time.Time `json:"to"`
+	Parallel int       `json:"parallel"`
+	Runs     int       `json:"runs"`     // scheduled times that would get a run
+	LeftOut  int       `json:"left_out"` // those of Times that would be left out
+	// Times has the scheduled times, the oldest first. For each hundred that no calendar excludes,
+	// it has at most five hundred that one excludes.
+	Times []PlannedTime `json:"times"`
 }
 
 // PlannedTime is a scheduled time of a plan.
@@ -45,8 +46,8 @@ type PlannedTime struct {
 	Run     uuid.UUID `json:"run,omitzero"`
 }
 
-// PlanBackfill returns what the backfill would do. It changes nothing. It returns the errors of
-// Backfill.
+// PlanBackfill returns what the backfill would do. It changes nothing, and needs no permission. It
+// returns each *storage.BadInputError of Backfill, and storage.ErrNotFound.
 func (o *Operations) PlanBackfill(ctx context.Context, r BackfillRequest) (BackfillPlan, error) {
 	plan, _, err := o.planBackfill(ctx, r)
 	if err != nil {
@@ -132,9 +133,9 @@ func (o *Operations) planBackfill(ctx context.Context,
 			"which runs after %s, expected a job with a schedule of its own", r.Job,
 			strings.Join(after, ", "))}
 	}
-	err = errors.Join(storage.CheckBackfillRange(plan.From, plan.To, now),
-		storage.BackfillRequest{Job: r.Job, Parallel: plan.Parallel}.
-			CheckOverlap(job.Overlap == jobs.OverlapAllow))
+	request := storage.BackfillRequest{Job: r.Job, Parallel: plan.Parallel}
+	err = cmp.Or(storage.CheckBackfillRange(plan.From, plan.To, now), request.CheckParallel(),
+		request.CheckOverlap(job.Overlap == jobs.OverlapAllow))
 	if err == nil {
 		plan.Times, err = backfillTimes(job.Schedule, plan.From, plan.To)
 	}

@@ -171,8 +171,11 @@ func (o *Operations) Release(ctx context.Context, a storage.Action,
 		return locking.Released{}, of(r.Resource.String(), err)
 	}
 	if o.options.Locker != nil {
-		err := errors.Join(o.options.Locker.ClearReleased(ctx, []locking.Released{released}),
-			o.options.Locker.Clear(ctx, released.Requests, released.Owner.Run))
+		err := o.options.Locker.ClearReleased(ctx, []locking.Released{released})
+		if released.Owner.Run != "" { // a lock of a program has no run
+			err = errors.Join(err,
+				o.options.Locker.Clear(ctx, released.Requests, released.Owner.Run))
+		}
 		if err != nil {
 			o.options.Log.Warn().Err(err).Int64("token", int64(released.Token)).
 				Msg("remove released advisory lock failed, it expires")

@@ -166,12 +166,20 @@ func (r BackfillRequest) check(now time.Time) error {
 	switch {
 	case err != nil:
 		return err
-	case r.Parallel < 1 || r.Parallel > MaxBackfillParallel:
-		return &BadInputError{"parallel",
-			fmt.Sprintf("found %d, expected 1 to %d", r.Parallel, MaxBackfillParallel)}
+	case r.CheckParallel() != nil:
+		return r.CheckParallel()
 	case r.Times < 1 || r.Times > MaxBackfillTimes:
 		return &BadInputError{"times",
 			fmt.Sprintf("found %d, expected 1 to %d", r.Times, MaxBackfillTimes)}
+	}
+	return nil
+}
+
+// CheckParallel returns a *BadInputError if Parallel is out of range.
+func (r BackfillRequest) CheckParallel() error {
+	if r.Parallel < 1 || r.Parallel > MaxBackfillParallel {
+		return &BadInputError{"parallel",
+			fmt.Sprintf("found %d, expected 1 to %d", r.Parallel, MaxBackfillParallel)}
 	}
 	return nil
 }
