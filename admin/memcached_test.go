@@ -37,7 +37,7 @@ func troubled(address string) memcached.Health {
 	h.State, h.StartedAt = memcached.StateUnsafe, ago(3*time.Minute)
 	h.Settings = []memcached.Setting{
 		{Name: "evictions", Value: "on", Rating: memcached.Unsafe, Want: "off",
-			Mend: "start it with -M", Why: "when it is full it drops entries"},
+			Mend: "start it with -M", Why: "a full server drops items"},
 		{Name: "flush_enabled", Value: "", Rating: memcached.Unsafe, Want: "no",
 			Mend: "start it with -F", Why: "one flush_all drops every lock"},
 		{Name: "idle_timeout", Value: "60", Rating: memcached.Advice, Want: "0",

@@ -79,11 +79,11 @@ func (c *computation) look(ctx context.Context) ([]byte, error) {
 	if item, exists := found[c.keys[0]]; exists {
 		return decodeMemo(c.name, item)
 	}
-	advisoryLock, exists := found[c.keys[1]]
+	lockValue, exists := found[c.keys[1]]
 	if !exists {
 		return nil, ErrMissing
 	}
-	holder, stray := c.memo.locker.read(c.request.Resource, advisoryLock)
+	holder, stray := c.memo.locker.read(c.request.Resource, lockValue)
 	if stray {
 		return nil, ErrMissing
 	}
@@ -159,9 +159,9 @@ func (c *computation) store(ctx context.Context, lock *Lock, value []byte) ([]by
 		if !errors.Is(err, ErrNotStored) && !errors.Is(err, ErrUnclear) {
 			break
 		}
-		sessionLocks, readErr := c.read(ctx)
+		stored, readErr := c.read(ctx)
 		if readErr == nil {
-			return sessionLocks, nil
+			return stored, nil
 		}
 		if !errors.Is(readErr, ErrMissing) {
 			err = fmt.Errorf("%w; %w", err, readErr)

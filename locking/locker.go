@@ -76,7 +76,7 @@ func New(b Backend, o Options) (*Locker, error) {
 	}
 	if b == nil {
 		b, o.Lease = noBackend{}, maxLease
-	} else if err := o.checkEntries(); err != nil {
+	} else if err := o.checkAdvisory(); err != nil {
 		return nil, err
 	}
 	o.Lease = wholeSeconds(o.Lease)
@@ -95,7 +95,7 @@ func New(b Backend, o Options) (*Locker, error) {
 	return l, nil
 }
 
-func (o *Options) checkEntries() error {
+func (o *Options) checkAdvisory() error {
 	if err := checkNamespace(o.Namespace); err != nil {
 		return err
 	}

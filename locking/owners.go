@@ -96,9 +96,9 @@ func (o *owners) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	lives := make(map[uuid.UUID]bool, len(live))
+	alive := make(map[uuid.UUID]bool, len(live))
 	for _, session := range live {
-		lives[session] = true
+		alive[session] = true
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -106,7 +106,7 @@ func (o *owners) ask(ctx context.Context) error {
 		clear(o.dead)
 	}
 	for _, session := range asked {
-		if !lives[session] {
+		if !alive[session] {
 			o.dead[session] = struct{}{}
 		}
 	}

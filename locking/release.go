@@ -80,13 +80,13 @@ func (k *Lock) releaseClaim(ctx context.Context) error {
 	}
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
-	stood, err := k.locker.releases.Ask(bounded, k.token)
+	existed, err := k.locker.releases.Ask(bounded, k.token)
 	switch {
 	case err != nil:
 		return fmt.Errorf("release of a lock: %w", err)
-	case !stood && k.liveSession.Context().Err() != nil:
+	case !existed && k.liveSession.Context().Err() != nil:
 		return &LostError{Reason: LossSession, Err: context.Cause(k.liveSession.Context())}
-	case !stood:
+	case !existed:
 		return &LostError{Reason: LossClaim,
 			Err: fmt.Errorf("%w: token %d", ErrSuperseded, k.token)}
 	}

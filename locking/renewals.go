@@ -36,10 +36,10 @@ func (l *Locker) Run(ctx context.Context) error {
 		})
 	}
 	defer keeping.Wait()
-	return l.keepEntries(ctx)
+	return l.keepAdvisory(ctx)
 }
 
-func (l *Locker) keepEntries(ctx context.Context) error {
+func (l *Locker) keepAdvisory(ctx context.Context) error {
 	var workers errgroup.Group
 	workers.SetLimit(renewWorkers)
 	swept := time.Now()

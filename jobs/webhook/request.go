@@ -105,10 +105,11 @@ func (t *hookSender) request(ctx context.Context, d storage.Delivery,
 	return request, nil
 }
 
-// Sign returns the signature of a request with one key. The header webhook-signature has one for
-// each key, separated by spaces. A receiver accepts the request if one of them is valid. It
-// compares in constant time (hmac.Equal), and refuses timestamps that are more than a few minutes
-// off.
+// Sign returns the signature of a request with one key. id and timestamp are the headers webhook-id
+// and webhook-timestamp: the time is in seconds since 1970, by the clock of the replica. The header
+// webhook-signature has one signature for each key, separated by spaces. A receiver accepts the
+// request if one of them is valid. It compares in constant time (hmac.Equal), and refuses
+// timestamps that are more than a few minutes off.
 func Sign(key []byte, id, timestamp string, body []byte) string {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(id + "." + timestamp + "."))

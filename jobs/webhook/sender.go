@@ -176,11 +176,11 @@ func (t *hookSender) settle(ctx context.Context, d storage.Delivery, postponed t
 	}
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	stood, err := t.options.Outbox.SettleDelivery(bounded, s)
+	settled, err := t.options.Outbox.SettleDelivery(bounded, s)
 	switch {
 	case err != nil:
 		log.Warn().Err(err).Msg("settle delivery failed, it is retried")
-	case !stood:
+	case !settled:
 		log.Debug().Msg("delivery exceeded its lease")
 	}
 }

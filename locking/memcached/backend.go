@@ -2,9 +2,11 @@
 //
 // # Commands
 //
-// The package uses gets, add and cas. It adds an advisory lock with add, renews it with cas, and
+// Locks use gets, add and cas. The package adds an advisory lock with add, renews it with cas, and
 // removes it with a cas with a negative lifetime. A cas changes an item only if the item is still
-// the one whose value was compared. These commands are never used:
+// the one whose value was compared. Ping sends version, and a Watch sends stats and stats settings.
+// With a user, each new connection begins with a set of holdfast:auth, the ASCII authentication of
+// memcached. These commands are never used:
 //
 //   - touch, gat and delete, because they also change items of other owners
 //   - ms of the meta protocol, because a full server (-M) that refuses it also removes the item
@@ -12,7 +14,8 @@
 //
 // # Connections
 //
-// Each server has one connection with many requests in flight. Requests that are made at the same
+// Each server has one connection with many requests in flight, and another one while a Watch runs.
+// Requests that are made at the same
 // time are sent together. The replies have the order of the requests. A new lock needs one request
 // to each server that has some of its names, and so does its release.
 //

@@ -137,14 +137,14 @@ func (g *Grants) Release(ctx context.Context, tokens []locking.Token) ([]bool, e
 		return nil, err
 	}
 	defer end()
-	stood := make([]bool, len(tokens))
+	existed := make([]bool, len(tokens))
 	for i, token := range tokens {
 		if p := g.claims[token]; p != nil {
 			g.removeParty(p)
-			stood[i] = true
+			existed[i] = true
 		}
 	}
-	return stood, nil
+	return existed, nil
 }
 
 // Sweep implements locking.Grants.
