@@ -12,7 +12,7 @@ import (
 // only this module can use the result. An option that sets the configuration is an error.
 func ForCommands(given ...Option) (app.Options, error) {
 	o := newOptions(given)
-	if o.file != "" || o.given || len(o.changes) > 0 {
+	if o.fromFile || o.given || len(o.changes) > 0 {
 		return app.Options{}, errors.New("found an option that sets the configuration, expected " +
 			"the flag --config")
 	}
@@ -21,7 +21,8 @@ func ForCommands(given ...Option) (app.Options, error) {
 
 // ForTest is [New] for package holdfasttest. Programs use that package, because only this module
 // can make a Shared. The replica has the store and the locks of shared instead of the configured
-// ones. It has no address for a page, no webhooks and no collector of traces.
+// ones. Its name is "test". It has no address for a page, no webhooks, no collector of traces, and
+// its audit log has no chain.
 func ForTest(shared *app.Shared, given ...Option) (*Replica, *app.Replica, error) {
 	inMemory := change(urlKey, func(c *configs.Config) {
 		c.Database = configs.Defaults().Database

@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/holdfast-dev/holdfast/admin/page"
@@ -31,9 +32,9 @@ type Replica struct {
 	options *options
 }
 
-// New checks the configuration, the jobs and the handlers together, and returns a
-// replica. It opens and starts nothing. Mistakes are one *configs.Errors, with the
-// file and line, or the job, of each.
+// New checks the configuration, the jobs and the handlers together, and returns a replica. It opens
+// and starts nothing. Mistakes in the configuration and in jobs are one *configs.Errors, with the
+// file and line, or the job, of each. Mistakes in the options are other errors.
 func New(given ...Option) (*Replica, error) { return newReplica(given) }
 
 func newReplica(given []Option) (*Replica, error) {
@@ -46,7 +47,7 @@ func newReplica(given []Option) (*Replica, error) {
 		return nil, err
 	}
 	program := o.Options
-	if o.file != "" {
+	if o.fromFile {
 		program.Load = o.load // for reloads by the API
 	}
 	replica, err := app.New(config, program)
@@ -57,13 +58,16 @@ func newReplica(given []Option) (*Replica, error) {
 }
 
 // Open connects to the store, makes the locks and listens on the page's address. So a mistake in
-// any of them is an error at start. After an error it may be called again.
+// any of them is an error at start. The error wraps storage.ErrUnavailable if the database does not
+// answer. After an error Open may be called again. It does nothing if the replica is open, and
+// returns ErrHasRun after Run.
 func (r *Replica) Open(ctx context.Context) error { return r.app.Open(ctx) }
 
 // Run fires jobs and serves the page until ctx ends. Then it stops gracefully. It starts nothing
 // more, and waits for its runs for at most the configured grace. It cancels the remaining runs, and
 // releases its locks and its session. It serves the page until the last run has ended. It calls
-// Open if that was not done.
+// Open if that was not done, and returns its error. So a program that may start before its database
+// first calls Open until the error does not wrap storage.ErrUnavailable.
 func (r *Replica) Run(ctx context.Context) error { return r.app.Run(ctx) }
 
 // Close closes what Open has made, for a program that uses Operations and does not call Run. Open
@@ -88,7 +92,7 @@ func (r *Replica) Admin(options ...page.Option) (http.Handler, error) {
 
 // Health is for a probe that restarts the process. It returns nil before Run and while Run runs.
 // After Run has returned, it returns an error that wraps ErrStopped, and the error of Run if there
-// is one. A replica that waits for its database is healthy, but not ready: see [Replica.Ready].
+// is one. A replica that has lost its database is healthy, but not ready: see [Replica.Ready].
 func (r *Replica) Health() error { return r.app.Health() }
 
 // Ready returns nil if the replica can start runs now, else the reason why not.
@@ -109,7 +113,7 @@ func (r *Replica) Operations() *operations.Operations { return r.app.Operations(
 //
 // If load returns an error, or the configuration is refused, nothing changes.
 // The error is returned, counted in the metrics, and logged with file, line and
-// column of each mistake. Before Open it returns [ErrNotOpen].
+// column of each mistake. Before Open it returns [ErrNotOpen], and after Run [ErrStopped].
 func (r *Replica) Reload(load func() (*configs.Config, error)) error {
 	return r.app.Reload(func() (*configs.Config, error) {
 		config, err := load()
@@ -120,5 +124,12 @@ func (r *Replica) Reload(load func() (*configs.Config, error)) error {
 	})
 }
 
-// ReloadFile is Reload for the file of [WithConfigFile].
-func (r *Replica) ReloadFile() error { return r.app.Reload(r.options.load) }
+// ReloadFile is Reload for the file of [WithConfigFile]. Without that option it returns an error.
+func (r *Replica) ReloadFile() error {
+	return r.app.Reload(func() (*configs.Config, error) {
+		if !r.options.fromFile {
+			return nil, errors.New("found no WithConfigFile, expected it for ReloadFile")
+		}
+		return r.options.load()
+	})
+}

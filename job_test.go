@@ -125,7 +125,12 @@ func TestMistakesOfJobsInGo(t *testing.T) {
 			NoTables: true, Overlap: "both", Priority: 12},
 		holdfast.Job[struct{}]{Name: "handled", OnlyTriggered: true, NoTables: true,
 			Handler: "command", NeedsPostgres: true},
-	))
+		holdfast.Job[struct{}]{OnlyTriggered: true, NoTables: true, Run: nothing},
+		holdfast.Job[struct{}]{Name: "twin", OnlyTriggered: true, NoTables: true, Run: nothing},
+		holdfast.Job[struct{}]{Name: "twin", OnlyTriggered: true, NoTables: true, Run: nothing},
+		holdfast.Job[struct{}]{Name: "http", OnlyTriggered: true, NoTables: true, Run: nothing},
+		holdfast.Job[struct{}]{Name: "mine", OnlyTriggered: true, NoTables: true, Run: nothing},
+	), holdfast.WithHandlers(jobs.Handle("mine", nothing)))
 	var wrong *configs.Errors
 	if !errors.As(err, &wrong) {
 		t.Fatalf("got %v, want *configs.Errors", err)
@@ -145,6 +150,10 @@ func TestMistakesOfJobsInGo(t *testing.T) {
 		`job "late": priority: found 12, expected a whole number, 1 to 9`,
 		`job "late": schedule.after[0]: unknown job "nowhere"`,
 		`job "handled": handler: found NeedsPostgres without Run`,
+		`job 7 in Go: name: found nothing`,
+		`job "twin": name: `,
+		`job "http": name: found "http", which is the name of a handler too`,
+		`job "mine": name: found "mine", which is the name of a handler too`,
 	} {
 		if !strings.Contains("\n"+err.Error(), "\n"+want) {
 			t.Errorf("no mistake begins with\n%s in\n%v", want, err)

@@ -231,3 +231,60 @@ jobs: [{name: hello, handler: greet}]
 	}
 	t.Error("replica never became ready")
 }
+
+// TestOpenTwice checks that a second Open does nothing, and that the replica still runs after it.
+func TestOpenTwice(t *testing.T) {
+	replica, err := holdfast.New(
+		holdfast.WithSQLite(sqlite.Driver, filepath.Join(t.TempDir(), "twice.db")),
+		holdfast.WithLog(zerolog.Nop(), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := replica.Open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- replica.Run(ctx) }()
+	for replica.Ready(t.Context()) != nil {
+		runtime.Gosched()
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if err := replica.Open(t.Context()); !errors.Is(err, holdfast.ErrHasRun) {
+		t.Errorf("Open after Run: got %v, want %v", err, holdfast.ErrHasRun)
+	}
+	same := func() (*configs.Config, error) {
+		config := configs.Defaults()
+		return &config, nil
+	}
+	if err := replica.Reload(same); !errors.Is(err, holdfast.ErrStopped) {
+		t.Errorf("Reload after Run: got %v, want %v", err, holdfast.ErrStopped)
+	}
+}
+
+// TestReloadRefusesNothing reloads no configuration, and a file that the program has not named.
+func TestReloadRefusesNothing(t *testing.T) {
+	replica, err := holdfast.New(
+		holdfast.WithSQLite(sqlite.Driver, filepath.Join(t.TempDir(), "none.db")),
+		holdfast.WithLog(zerolog.Nop(), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := replica.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer replica.Close()
+	err = replica.Reload(func() (*configs.Config, error) { return nil, nil })
+	if err == nil || !strings.Contains(err.Error(), "found nil, expected a configuration") {
+		t.Errorf("nil: got %v", err)
+	}
+	err = replica.ReloadFile()
+	if err == nil || !strings.Contains(err.Error(), "found no WithConfigFile") {
+		t.Errorf("no file: got %v", err)
+	}
+}

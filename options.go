@@ -30,7 +30,9 @@ type options struct {
 	app.Options
 	config   *configs.Config // nil: file, or an embedded replica
 	given    bool            // WithConfig was given
-	file     string
+	file     string          // of WithConfigFile
+	fromFile bool            // WithConfigFile was given
+	jobs     []builtJob
 	stores   []string                // the options that set the database, each once
 	changes  []func(*configs.Config) // of the configuration
 	replaced []string                // the keys that changes set
@@ -72,12 +74,43 @@ func newOptions(given []Option) *options {
 	for _, option := range given {
 		option(o)
 	}
+	o.addJobs()
 	return o
+}
+
+// addJobs adds the jobs of WithJobs and the handlers that they bring. A Run becomes a handler with
+// the name of the job, so no other handler can have this name.
+func (o *options) addJobs() {
+	taken := map[string]bool{}
+	for _, name := range app.BuiltInHandlers() {
+		taken[name] = true
+	}
+	for _, h := range o.Handlers {
+		taken[h.Name] = true
+	}
+	o.Jobs = make([]configs.BuiltJob, len(o.jobs))
+	own := map[string]bool{"": true} // the configuration reports repeated and empty names
+	for i, b := range o.jobs {
+		switch {
+		case b.handler == nil || own[b.Name]:
+		case taken[b.Name]:
+			b.mistakes = append(b.mistakes, configs.Mistake{Key: "name", Message: fmt.Sprintf(
+				"found %q, which is the name of a handler too, expected another name for a job "+
+					"with Run", b.Name)})
+		default:
+			own[b.Name] = true
+			o.Handlers = append(o.Handlers, *b.handler)
+		}
+		o.Jobs[i] = configs.NewBuiltJob(b.Job, b.mistakes...)
+	}
+	o.jobs = nil
 }
 
 // WithConfigFile reads the configuration from a YAML file. Its mistakes and those of [WithJobs] are
 // reported together. It cannot be combined with [WithConfig].
-func WithConfigFile(path string) Option { return func(o *options) { o.file = path } }
+func WithConfigFile(path string) Option {
+	return func(o *options) { o.file, o.fromFile = path, true }
+}
 
 // WithConfig sets the configuration. It comes from configs.Load, configs.Parse or configs.Defaults,
 // and the program may have changed its fields. New does not change it, and refuses nil.
@@ -167,13 +200,9 @@ func WithAdmin(maker page.Maker) Option { return func(o *options) { o.Page = mak
 // WithJobs adds jobs to those of the configuration.
 func WithJobs(jobs ...AnyJob) Option {
 	return func(o *options) {
-		o.Jobs = slices.Grow(o.Jobs, len(jobs))
+		o.jobs = slices.Grow(o.jobs, len(jobs))
 		for _, j := range jobs {
-			b := j.build()
-			o.Jobs = append(o.Jobs, configs.NewBuiltJob(b.Job, b.mistakes...))
-			if b.handler != nil {
-				o.Handlers = append(o.Handlers, *b.handler)
-			}
+			o.jobs = append(o.jobs, j.build())
 		}
 	}
 }
@@ -247,13 +276,15 @@ func (o *options) load() (*configs.Config, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case o.file != "" && o.given:
+	case o.fromFile && o.given:
 		return nil, errors.New("found WithConfig and WithConfigFile, expected one of them")
+	case o.fromFile && o.file == "":
+		return nil, errors.New(`found "" in WithConfigFile, expected a path`)
 	case o.given && o.config == nil:
 		return nil, errors.New("found nil in WithConfig, expected a configuration")
 	case o.given:
 		return o.complete(o.config)
-	case o.file == "":
+	case !o.fromFile:
 		config := configs.Defaults()
 		config.Admin.Listen = ""
 		return o.complete(&config)
@@ -277,6 +308,9 @@ func (o *options) load() (*configs.Config, error) {
 // complete returns config with the program's changes and jobs. The program may have changed its
 // fields, so it is checked again.
 func (o *options) complete(config *configs.Config) (*configs.Config, error) {
+	if config == nil {
+		return nil, errors.New("found nil, expected a configuration")
+	}
 	checked, err := o.CheckParams()
 	if err != nil {
 		return nil, err

@@ -51,6 +51,13 @@ func TestNewRefusesDatabases(t *testing.T) {
 		"a pool of one connection": {[]holdfast.Option{holdfast.WithPostgresPool(poolOf(t, "1"))},
 			"the pool has at most 1 connection, expected at least 6"},
 		"a pool": {[]holdfast.Option{holdfast.WithPostgresPool(poolOf(t, "6"))}, ""},
+		"a pool and a URL of jobs": {[]holdfast.Option{
+			holdfast.WithPostgresPool(poolOf(t, "6")),
+			holdfast.WithConfig(parsed(t, "database: {url: 'postgres://a@h/d', jobs_url: "+
+				"'postgres://b@h/d'}"))},
+			"found database.jobs_url and a pool of the program"},
+		"no path": {[]holdfast.Option{holdfast.WithPostgres(url), holdfast.WithConfigFile("")},
+			`found "" in WithConfigFile, expected a path`},
 		"no configuration": {[]holdfast.Option{holdfast.WithConfig(nil)},
 			"found nil in WithConfig, expected a configuration"},
 		"one database twice": {[]holdfast.Option{holdfast.WithPostgres(url),
@@ -74,13 +81,15 @@ func TestOptionsReplaceValuesOfTheFile(t *testing.T) {
 		option holdfast.Option
 		want   string // in the error; "" for none
 	}{
-		"memcached":                {memcached, postgres, ""},
-		"memcached and a pool":     {memcached, holdfast.WithPostgresPool(poolOf(t, "6")), ""},
-		"memcached and SQLite":     {memcached, embedded, "found memcached with a sqlite:// database"},
-		"schema":                   {"database: {schema: jobs}", postgres, ""},
-		"schema and SQLite":        {"database: {schema: jobs, url: 'postgres://h/d'}", embedded, "SQLite has no schemas"},
-		"jobs_url":                 {"database: {jobs_url: 'postgres://jobs@h/d'}", postgres, ""},
-		"jobs_url and SQLite":      {"database: {jobs_url: 'postgres://jobs@h/d'}", embedded, "SQLite has no roles"},
+		"memcached":            {memcached, postgres, ""},
+		"memcached and a pool": {memcached, holdfast.WithPostgresPool(poolOf(t, "6")), ""},
+		"memcached and SQLite": {memcached, embedded, "found memcached with a sqlite:// database"},
+		"schema":               {"database: {schema: jobs}", postgres, ""},
+		"schema and SQLite":    {"database: {schema: jobs, url: 'postgres://h/d'}", embedded, "SQLite has no schemas"},
+		"jobs_url": {"database: {url: 'postgres://a@h/d', jobs_url: " +
+			"'postgres://b@h/d'}", postgres, ""},
+		"jobs_url and SQLite": {"database: {url: 'postgres://a@h/d', jobs_url: " +
+			"'postgres://b@h/d'}", embedded, "SQLite has no roles"},
 		"another schema":           {"database: {url: 'postgres://h/d', schema: X}", holdfast.WithSchema("x"), ""},
 		"an invalid schema":        {"database: {url: 'postgres://h/d'}", holdfast.WithSchema("X"), `found "X"`},
 		"another address":          {"admin: {listen: '0.0.0.0:80'}", holdfast.WithPage(admin.Page, "127.0.0.1:0"), ""},
@@ -213,4 +222,13 @@ func TestCommandsTakeNoConfiguration(t *testing.T) {
 		program.Log == nil {
 		t.Errorf("got %v, want the log", err)
 	}
+}
+
+func parsed(t *testing.T, text string) *configs.Config {
+	t.Helper()
+	config, err := configs.Parse("c.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
 }

@@ -46,7 +46,7 @@ type AnyTrigger interface {
 	request() (storage.Action, storage.TriggerRequest, error)
 }
 
-// TriggerOutcome is what became of a trigger.
+// TriggerOutcome is the outcome of a trigger.
 type TriggerOutcome string
 
 // The outcomes of a trigger.
@@ -106,7 +106,8 @@ func (r *Replica) Trigger(ctx context.Context, t AnyTrigger) (TriggerResult, err
 // transaction usable. docs/jobs-in-go.md has an example.
 //
 // It returns ErrNoPostgres with SQLite, and refuses a Wait of 0. Unlike Trigger, it works after Run
-// has returned: it needs only the transaction. So a server can finish its requests.
+// has returned: it needs only the transaction. So a server can finish its requests. Only params of
+// a job that was added at run time are an error then, because they need the job's definition.
 func (r *Replica) TriggerTx(ctx context.Context, tx pgx.Tx, t AnyTrigger) (TriggerResult, error) {
 	return triggered(t, func(by storage.Action,
 		request storage.TriggerRequest) (storage.Triggered, error) {

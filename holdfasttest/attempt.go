@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// Attempt is what a handler did in a call by [Work].
+// Attempt is the result of one call of a handler by [Work].
 type Attempt struct {
 	// State is the state in which the run ends if this is its last attempt: succeeded, failed,
 	// timed_out, cancelled or lost.

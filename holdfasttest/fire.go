@@ -26,7 +26,8 @@ const (
 
 // Fire moves the clock to the next scheduled time of the job, and further until that firing has
 // ended: it ran, or was skipped or missed. It returns the run, or the last recovery of a lost one.
-// Other jobs that are due meanwhile fire too.
+// Other jobs fire too if their scheduled times pass meanwhile. Fire fails the test if the firing
+// takes more than 24 hours of the clock.
 //
 // A job with OnlyTriggered has no scheduled time: use [Scheduler.Trigger].
 func (s *Scheduler) Fire(job string) Run {
@@ -37,7 +38,7 @@ func (s *Scheduler) Fire(job string) Run {
 
 // Start moves the clock to the next scheduled time of the job, and further until its handler runs.
 // It returns the run, on which the test can call [Run.Wait]. If the handler returns at once, the
-// run has already ended.
+// run has already ended. Start fails the test if that takes more than 24 hours of the clock.
 func (s *Scheduler) Start(job string) Run {
 	s.t.Helper()
 	at := s.advanceToNext(job)
@@ -47,7 +48,8 @@ func (s *Scheduler) Start(job string) Run {
 }
 
 // Trigger triggers a job as the program does with Replica.Trigger, and moves the clock until the
-// run has ended. It returns the run. A refused trigger fails the test.
+// run has ended. It returns the run. A refused trigger fails the test, and so does a run that takes
+// more than 24 hours of the clock.
 func (s *Scheduler) Trigger(trigger holdfast.AnyTrigger) Run {
 	s.t.Helper()
 	answer, err := s.replica.Trigger(context.Background(), trigger)

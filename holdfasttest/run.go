@@ -32,7 +32,7 @@ func (r Run) Expect(want jobs.State, reasons ...jobs.Reason) Run {
 }
 
 // Wait moves the clock until the run has ended, and returns it as it is then. It does not wait for
-// the recovery of a lost run.
+// the recovery of a lost run. It fails the test if that takes more than 24 hours of the clock.
 func (r Run) Wait() Run {
 	r.s.t.Helper()
 	deadline := time.Now().Add(r.s.limit)

@@ -41,8 +41,9 @@ type Scheduler struct {
 
 // New returns a scheduler with the jobs of these options, which are the program's options for
 // holdfast.New. A mistake in them fails the test. New replaces the database, memcached, the address
-// of the page, the collector of traces and the webhooks. Without holdfast.WithLog and
-// holdfast.WithSlog, warnings go to the log of the test.
+// of the page, the collector of traces and the webhooks. The name of the replica is "test", and the
+// audit log has no chain. Without holdfast.WithLog and holdfast.WithSlog, warnings go to the log of
+// the test.
 //
 // New must be called in the function of synctest.Test. It returns when the jobs are registered. The
 // scheduler fires them while the test moves the clock, for example with [Scheduler.Advance], and

@@ -23,11 +23,23 @@ func NewRegistry(own []jobs.Registration) (*jobs.Registry, error) {
 func newRegistry(disabled []string, targets *egress.Rules, own []jobs.Registration) (
 	*jobs.Registry, error) {
 	client := &http.Client{Transport: targets.NewTransport()}
-	all := slices.DeleteFunc([]jobs.Registration{handlers.SQL(), handlers.HTTP(client),
-		handlers.Command()}, func(r jobs.Registration) bool {
+	all := slices.DeleteFunc(builtIn(client), func(r jobs.Registration) bool {
 		return slices.Contains(disabled, r.Name)
 	})
 	return jobs.NewRegistry(append(all, own...)...)
+}
+
+func builtIn(client *http.Client) []jobs.Registration {
+	return []jobs.Registration{handlers.SQL(), handlers.HTTP(client), handlers.Command()}
+}
+
+// BuiltInHandlers returns the names of the built-in handlers.
+func BuiltInHandlers() []string {
+	var names []string
+	for _, r := range builtIn(http.DefaultClient) {
+		names = append(names, r.Name)
+	}
+	return names
 }
 
 // CheckParams returns the option that checks params against the program's handlers.

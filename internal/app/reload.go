@@ -25,7 +25,7 @@ var ErrHasRun = errors.New("replica has run already, and a new one is needed")
 //
 // If load returns an error, or the configuration is refused, nothing changes. Reload returns the
 // error, counts it in the metrics, and logs file, line and column of each mistake. Before Open it
-// returns ErrNotOpen. After Open, it may be called concurrently.
+// returns ErrNotOpen, and after Run ErrStopped. After Open, it may be called concurrently.
 func (r *Replica) Reload(load func() (*configs.Config, error)) error {
 	name := r.config.Load().Replica.Name
 	_, err := r.reload(load, storage.Action{Actor: "replica " + name, Via: "go", Replica: name})
@@ -47,6 +47,9 @@ func (r *Replica) reload(load func() (*configs.Config, error), by storage.Action
 	error) {
 	r.reloading.Lock()
 	defer r.reloading.Unlock()
+	if err := r.Stopped(); err != nil {
+		return reloaded{}, fmt.Errorf("reload: %w", err)
+	}
 	if r.parts.Load() == nil {
 		return reloaded{}, fmt.Errorf("reload: %w", ErrNotOpen)
 	}

@@ -174,8 +174,15 @@ func (o *Options) check(config *configs.Config) error {
 }
 
 // Open makes the parts of the replica in the order that doc.go shows. A mistake in any of them is
-// an error at start. After an error, Open closes what it has made and may be called again.
+// an error at start. After an error, Open closes what it has made and may be called again. It does
+// nothing if the replica is open, and returns ErrHasRun after Run.
 func (r *Replica) Open(ctx context.Context) (err error) {
+	switch {
+	case r.ran.Load():
+		return ErrHasRun
+	case r.parts.Load() != nil:
+		return nil
+	}
 	defer func() {
 		if err != nil {
 			r.close()
@@ -368,7 +375,9 @@ func (r *Replica) withoutJobs(config *configs.Config) *configs.Config {
 
 // Close closes the parts that Open has made. The replica may be opened again.
 func (r *Replica) Close() {
+	r.reloading.Lock() // a reload uses the parts
 	r.parts.Store(nil)
+	r.reloading.Unlock()
 	r.close()
 	r.opened = opened{}
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -79,6 +80,9 @@ func (c Connection) check(config *configs.Config) error {
 		return fmt.Errorf("found the SQLite file %s as the database of a program without SQLite, "+
 			"expected holdfast.WithPostgres, or holdfast.WithDriver(sqlite.Driver) with the "+
 			"package github.com/holdfast-dev/holdfast/jobs/sqlite", path)
+	case !embedded && c.Pool != nil && !config.Database.JobsURL.IsZero():
+		return errors.New("found database.jobs_url and a pool of the program, expected one of " +
+			"them: jobs use the connections of the pool")
 	case !embedded && c.Pool != nil:
 		return postgres.CheckPool(c.Pool.Config())
 	}
