@@ -39,8 +39,8 @@ NESTED := internal/test/openapitest internal/test/dashboardtest
 TESTNESTED := for m in $(NESTED); do $(GO) -C $$m test -vet=off ./... || exit; done
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo build clean test race soak test-under-load short helm lint fuzz tools testrun \
-	bench bench-river warehouse
+.PHONY: help run demo build clean test race soak test-under-load short helm lint fuzz tools \
+	testrun bench bench-river warehouse
 
 help: ## list the targets
 	@awk '/^##@ / { printf "\n%s\n", substr($$0, 5) } \
@@ -76,7 +76,7 @@ soak: ALONE := '^TestPagesDoNotShift$$'
 soak: AT_A_TIME := 2
 # The simulation of 150 days takes longest.
 soak: PACKAGES := ./internal/engine $(PACKAGES)
-soak: tools testrun ## all tests for longer with the race detector, and the long proofs; 40 minutes or more
+soak: tools testrun ## all tests for longer with the race detector; 40 minutes or more
 	@$(TESTNESTED)
 	HOLDFAST_SOAK=1 $(TESTENV) $(TESTRUN) -- $(RACEFLAGS) -timeout 20m -run $(ALONE) \
 		./internal/test/clustertest
