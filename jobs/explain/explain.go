@@ -153,8 +153,12 @@ func (x *Explainer) explainAt(ctx context.Context, name string, at time.Time,
 	explained[name] = Explanation{Job: name, At: at, Verdict: VerdictNotScheduled,
 		Summary: "It depends on itself."} // found only by a job of a cycle
 	e, err := x.explainOnce(ctx, name, at, explained)
+	if err != nil {
+		delete(explained, name)
+		return e, err
+	}
 	explained[name] = e
-	return e, err
+	return e, nil
 }
 
 func (x *Explainer) explainOnce(ctx context.Context, name string, at time.Time,

@@ -562,3 +562,26 @@ func TestManyDependenciesAreExplainedOnce(t *testing.T) {
 		t.Errorf("%d reads of firings for %d jobs", store.firings, len(table))
 	}
 }
+
+// TestUnknownDependencyOfSeveral explains a job whose two dependencies both run after a job that no
+// replica knows.
+func TestUnknownDependencyOfSeveral(t *testing.T) {
+	table := []jobs.Job{scheduled(t, "a", "after:x"), scheduled(t, "b", "after:x"),
+		scheduled(t, "top", "after:a,b")}
+	store := &archive{now: instantOf(t, "2026-06-08 02:31:00"), up: true,
+		views: map[string]storage.FiringView{}}
+	for _, j := range table {
+		store.views[j.Name] = storage.FiringView{Version: 1,
+			CheckedUntil: instantOf(t, "2026-06-07 23:00:00")}
+	}
+	x := explain.New(explain.Options{Store: store, Table: explain.TableOf(table)})
+	e, err := x.ExplainAt(t.Context(), "top", instantOf(t, "2026-06-08 02:30:00"))
+	if err != nil || len(e.After) != 2 {
+		t.Fatalf("got %+v, %v", e, err)
+	}
+	for _, d := range e.After {
+		if d.Verdict != explain.VerdictNotScheduled || !strings.Contains(d.Summary, "no replica") {
+			t.Errorf("%s: got %s, %s", d.Job, d.Verdict, d.Summary)
+		}
+	}
+}

@@ -74,9 +74,9 @@ type Explanation struct {
 	// earlier one ends after twelve years.
 	ScheduledBefore *time.Time `json:"scheduled_before"`
 	ScheduledAfter  *time.Time `json:"scheduled_after"`
-	// ManualRuns are the runs that triggers and backfills added for At, and those that were
-	// triggered within ten minutes of At, as far as they are among the youngest 200 runs that were
-	// created before the end of these minutes.
+	// ManualRuns are the runs that triggers and backfills added for At. They also include runs that
+	// were triggered within ten minutes of At. These are searched among the youngest 200 runs that
+	// were created before ten minutes after At.
 	ManualRuns []storage.Record `json:"manual_runs,omitempty"`
 	// CheckedUntil is the job's cursor: scheduled times up to it are decided.
 	CheckedUntil *time.Time `json:"checked_until,omitempty"`

@@ -13,7 +13,7 @@ const maxSteps = 1000
 type scheduledTimes struct {
 	job  func(name string) (jobs.Job, bool)
 	deep int // the current depth of dependencies; bounded, because the jobs may form a cycle
-	// found has what was found for dependencies: many dependents may share one.
+	// found has the answers so far, because many dependents may share a dependency.
 	found map[neighbour]time.Time
 }
 

@@ -47,7 +47,7 @@ type PlannedTime struct {
 }
 
 // PlanBackfill returns what the backfill would do. It changes nothing, and needs no permission. It
-// returns each *storage.BadInputError of Backfill, and storage.ErrNotFound.
+// returns the *storage.BadInputError that Backfill would return, and storage.ErrNotFound.
 func (o *Operations) PlanBackfill(ctx context.Context, r BackfillRequest) (BackfillPlan, error) {
 	plan, _, err := o.planBackfill(ctx, r)
 	if err != nil {
@@ -81,6 +81,7 @@ func (o *Operations) PlanBackfill(ctx context.Context, r BackfillRequest) (Backf
 //   - a *storage.BadInputError, if the job is a dependent
 //   - a *storage.BadInputError, if the range ends in the future, has no scheduled time or has more
 //     than storage.MaxBackfillTimes
+//   - a *storage.BadInputError, if r.Parallel is negative or more than storage.MaxBackfillParallel
 //   - a *storage.BadInputError, if r.Parallel is more than 1 and the runs of the job exclude each
 //     other
 //   - storage.ErrNotFound, if this configuration does not have the job or no replica has registered

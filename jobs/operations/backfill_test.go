@@ -121,7 +121,7 @@ func TestRefusedBackfills(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	often.Schedule = every
+	often.Schedule, often.Overlap = every, jobs.OverlapAllow
 	follows := nightly(t)
 	follows.Name = "follows"
 	if follows.Schedule, err = schedule.Parse(schedule.Spec{After: []string{"often"}},
@@ -141,6 +141,7 @@ func TestRefusedBackfills(t *testing.T) {
 		{BackfillRequest{Job: "nightly", From: march(29), To: march(30)}, "from", "no scheduled time"},
 		{BackfillRequest{Job: "nightly", From: march(1), To: march(9), Parallel: 2}, "parallel", "overlap: allow"},
 		{BackfillRequest{Job: "nightly", From: march(1), To: march(9), Parallel: -1}, "parallel", "found -1"},
+		{BackfillRequest{Job: "often", From: march(1), To: march(1), Parallel: 101}, "parallel", "expected 1 to 100"},
 		{BackfillRequest{Job: "often", From: march(1), To: march(2)}, "from", "more than 10000 scheduled times"},
 		{BackfillRequest{Job: "follows", From: march(1), To: march(2)}, "job", "runs after often"},
 	} {
@@ -149,6 +150,10 @@ func TestRefusedBackfills(t *testing.T) {
 		if !errors.As(err, &bad) || bad.Field != test.field ||
 			!strings.Contains(bad.Problem, test.text) {
 			t.Errorf("%+v: got %v, want %s: … %s …", test.request, err, test.field, test.text)
+		}
+		if _, planned := ops.PlanBackfill(t.Context(), test.request); fmt.Sprint(planned) !=
+			fmt.Sprint(err) {
+			t.Errorf("%+v: the plan returns %v, want %v", test.request, planned, err)
 		}
 	}
 	_, err = ops.Backfill(t.Context(), operator, BackfillRequest{Job: "unknown", From: march(1)})

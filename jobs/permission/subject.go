@@ -47,7 +47,7 @@ func (e *DeniedError) Error() string {
 type subjectKey struct{}
 
 // With returns a copy of ctx that has the subject. An action with this context is an action of the
-// subject, which needs an Authorizer.
+// subject. s.Authorizer must not be nil.
 func With(ctx context.Context, s Subject) context.Context {
 	return context.WithValue(ctx, subjectKey{}, s)
 }

@@ -118,12 +118,12 @@ func wrapAs(unavailable error, what string, err error) error {
 	return fmt.Errorf("%s: %w: %w", what, unavailable, err)
 }
 
-// connectError formats a failed connection on one line. The driver's text has one line for each
-// attempt, and repeats a line that it tried with and without TLS.
 // RefusedConnection reports whether err says that no connection could be opened, for example
 // because the server is down, the password is wrong, or the database does not exist.
 func RefusedConnection(err error) bool { return errors.As(err, new(*pgconn.ConnectError)) }
 
+// connectError formats a failed connection on one line. The driver's text has one line for each
+// attempt, and repeats a line that it tried with and without TLS.
 type connectError struct{ *pgconn.ConnectError }
 
 // Error returns the driver's text with each distinct line once.

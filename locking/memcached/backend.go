@@ -15,9 +15,9 @@
 // # Connections
 //
 // Each server has one connection with many requests in flight, and another one while a Watch runs.
-// Requests that are made at the same
-// time are sent together. The replies have the order of the requests. A new lock needs one request
-// to each server that has some of its names, and so does its release.
+// Requests that are made at the same time are sent together. The replies have the order of the
+// requests. A new lock needs one request to each server that has some of its names, and so does its
+// release.
 //
 // If the context of a call ends, the call returns. A write that may have been sent then returns
 // locking.ErrUnclear. The connection still reads the reply and drops it. If a reply takes longer
