@@ -12,7 +12,7 @@ import (
 )
 
 // Errors of a Replica. ErrNotOpen is for a method that needs an open Replica. ErrStopped is for a
-// method that needs a Replica whose Run has not returned. ErrHasRun is for a second Run.
+// method that needs a Replica whose Run has not returned. ErrHasRun is for Run and Open after Run.
 // ErrNoPostgres is for a method that needs PostgreSQL.
 var (
 	ErrNotOpen    = app.ErrNotOpen

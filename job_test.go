@@ -152,12 +152,15 @@ func TestMistakesOfJobsInGo(t *testing.T) {
 		`job "handled": handler: found NeedsPostgres without Run`,
 		`job 7 in Go: name: found nothing`,
 		`job "twin": name: `,
-		`job "http": name: found "http", which is the name of a handler too`,
-		`job "mine": name: found "mine", which is the name of a handler too`,
+		`job "http": handler: found Run, and a handler with the name "http" of the job`,
+		`job "mine": handler: found Run, and a handler with the name "mine" of the job`,
 	} {
 		if !strings.Contains("\n"+err.Error(), "\n"+want) {
 			t.Errorf("no mistake begins with\n%s in\n%v", want, err)
 		}
+	}
+	if n := strings.Count(err.Error(), `job "http": `); n != 1 {
+		t.Errorf("%d mistakes of the job http, want 1 in\n%v", n, err)
 	}
 }
 

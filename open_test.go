@@ -249,7 +249,12 @@ func TestOpenTwice(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- replica.Run(ctx) }()
 	for replica.Ready(t.Context()) != nil {
-		runtime.Gosched()
+		select {
+		case err := <-done:
+			t.Fatalf("Run has ended: %v", err)
+		default:
+			runtime.Gosched()
+		}
 	}
 	stop()
 	if err := <-done; err != nil {

@@ -94,9 +94,9 @@ func (o *options) addJobs() {
 		switch {
 		case b.handler == nil || own[b.Name]:
 		case taken[b.Name]:
-			b.mistakes = append(b.mistakes, configs.Mistake{Key: "name", Message: fmt.Sprintf(
-				"found %q, which is the name of a handler too, expected another name for a job "+
-					"with Run", b.Name)})
+			b.mistakes = append(b.mistakes, configs.Mistake{Key: "handler", Message: fmt.Sprintf(
+				"found Run, and a handler with the name %q of the job, expected another name",
+				b.Name)})
 		default:
 			own[b.Name] = true
 			o.Handlers = append(o.Handlers, *b.handler)

@@ -106,8 +106,9 @@ func (r *Replica) Trigger(ctx context.Context, t AnyTrigger) (TriggerResult, err
 // transaction usable. docs/jobs-in-go.md has an example.
 //
 // It returns ErrNoPostgres with SQLite, and refuses a Wait of 0. Unlike Trigger, it works after Run
-// has returned: it needs only the transaction. So a server can finish its requests. Only params of
-// a job that was added at run time are an error then, because they need the job's definition.
+// has returned: it needs only the transaction. So a server can finish its requests. It returns an
+// error then if it must read the store: for params of a job that was added at run time, and for a
+// subject that may not trigger everything.
 func (r *Replica) TriggerTx(ctx context.Context, tx pgx.Tx, t AnyTrigger) (TriggerResult, error) {
 	return triggered(t, func(by storage.Action,
 		request storage.TriggerRequest) (storage.Triggered, error) {

@@ -17,7 +17,7 @@ import (
 // ErrNotOpen is the error of a method that needs an open Replica.
 var ErrNotOpen = errors.New("replica is not open")
 
-// ErrHasRun is the error of a second Run.
+// ErrHasRun is the error of Run and Open after Run.
 var ErrHasRun = errors.New("replica has run already, and a new one is needed")
 
 // Reload loads the configuration again and applies the keys in reloadable. It logs other changed

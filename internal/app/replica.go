@@ -317,8 +317,12 @@ func (r *Replica) Run(ctx context.Context) (err error) {
 		}
 	}
 	r.forgetJobs()
-	defer r.end(ErrStopped)
 	defer r.close()
+	defer func() {
+		r.reloading.Lock() // a reload uses the parts
+		defer r.reloading.Unlock()
+		r.end(ErrStopped)
+	}()
 	// All parts except the scheduler continue until the last run has ended.
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
@@ -373,7 +377,7 @@ func (r *Replica) withoutJobs(config *configs.Config) *configs.Config {
 	})
 }
 
-// Close closes the parts that Open has made. The replica may be opened again.
+// Close closes the parts that Open has made. The replica may be opened again if Run was not called.
 func (r *Replica) Close() {
 	r.reloading.Lock() // a reload uses the parts
 	r.parts.Store(nil)

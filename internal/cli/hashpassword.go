@@ -84,6 +84,9 @@ func readPassword(cmd *cobra.Command) (string, error) {
 // typedPassword asks for a password on a terminal, and turns off its echo meanwhile.
 func typedPassword(ctx context.Context, terminal int, prompt io.Writer) (string, error) {
 	before, err := term.GetState(terminal)
+	if err == nil {
+		err = context.Cause(ctx)
+	}
 	if err != nil {
 		return "", err
 	}
