@@ -141,7 +141,8 @@ func TestRefusedBackfills(t *testing.T) {
 		{BackfillRequest{Job: "nightly", From: march(29), To: march(30)}, "from", "no scheduled time"},
 		{BackfillRequest{Job: "nightly", From: march(1), To: march(9), Parallel: 2}, "parallel", "overlap: allow"},
 		{BackfillRequest{Job: "nightly", From: march(1), To: march(9), Parallel: -1}, "parallel", "found -1"},
-		{BackfillRequest{Job: "often", From: march(1), To: march(1), Parallel: 101}, "parallel", "expected 1 to 100"},
+		{BackfillRequest{Job: "often", From: march(1), To: march(1), Parallel: 101}, "parallel",
+			"expected 1 to 100"},
 		{BackfillRequest{Job: "often", From: march(1), To: march(2)}, "from", "more than 10000 scheduled times"},
 		{BackfillRequest{Job: "follows", From: march(1), To: march(2)}, "job", "runs after often"},
 	} {
