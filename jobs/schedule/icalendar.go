@@ -189,7 +189,7 @@ func (r *icsReader) finish() bool {
 		r.report(line, "%v", err)
 		return true
 	}
-	uid := r.value("UID")
+	uid, cancelled := r.value("UID"), strings.EqualFold(r.value("STATUS"), "CANCELLED")
 	if id := r.property("RECURRENCE-ID"); id != nil {
 		day, err := r.dayOf(*id, id.value, e)
 		if err != nil {
@@ -202,14 +202,12 @@ func (r *icsReader) finish() bool {
 			return true
 		}
 		r.replaced = append(r.replaced, replacement{uid, day, id.line})
-	} else if uid != "" {
+	} else if uid != "" && !cancelled {
 		r.byUID[uid] = len(r.events)
 	}
-	if strings.EqualFold(r.value("STATUS"), "CANCELLED") {
-		delete(r.byUID, uid)
-		return true
+	if !cancelled {
+		r.events = append(r.events, e)
 	}
-	r.events = append(r.events, e)
 	return true
 }
 
