@@ -33,9 +33,8 @@ type icsReader struct {
 
 // replacement is an occurrence of a repeating event that is replaced by another event.
 type replacement struct {
-	uid  string
-	day  int64
-	line int
+	uid string
+	id  icsProperty // RECURRENCE-ID
 }
 
 const maxEvents = 5000
@@ -191,9 +190,8 @@ func (r *icsReader) finish() bool {
 	}
 	uid, cancelled := r.value("UID"), strings.EqualFold(r.value("STATUS"), "CANCELLED")
 	if id := r.property("RECURRENCE-ID"); id != nil {
-		day, err := r.dayOf(*id, id.value, e)
-		if err != nil {
-			r.report(id.line, "%v", err)
+		if _, err := parseICSTime(*id, id.value); err != nil {
+			r.report(id.line, "RECURRENCE-ID: %v", err)
 			return true
 		}
 		if id.params["RANGE"] != "" {
@@ -201,7 +199,7 @@ func (r *icsReader) finish() bool {
 				cutText(id.params["RANGE"]))
 			return true
 		}
-		r.replaced = append(r.replaced, replacement{uid, day, id.line})
+		r.replaced = append(r.replaced, replacement{uid, *id})
 	} else if uid != "" && !cancelled {
 		r.byUID[uid] = len(r.events)
 	}
@@ -211,12 +209,21 @@ func (r *icsReader) finish() bool {
 	return true
 }
 
-// replace removes replaced occurrences from their events.
+// replace removes replaced occurrences from their events. RECURRENCE-ID is the time at which the
+// repeating event has the occurrence.
 func (r *icsReader) replace() {
 	for _, other := range r.replaced {
-		if i, ok := r.byUID[other.uid]; ok {
-			r.events[i].except = append(r.events[i].except, other.day)
+		i, ok := r.byUID[other.uid]
+		if !ok {
+			continue
 		}
+		e := &r.events[i]
+		day, err := r.dayOf(other.id, other.id.value, *e)
+		if err != nil {
+			r.report(other.id.line, "RECURRENCE-ID: %v", err)
+			continue
+		}
+		e.except = append(e.except, day)
 	}
 }
 
