@@ -92,7 +92,7 @@ func unfold(text string) []textLine {
 	return lines
 }
 
-// parseProperty parses NAME;PARAM=value;PARAM="value":value.
+// parseProperty parses NAME;PARAM=value;PARAM="value","value":value.
 func parseProperty(line textLine) (icsProperty, error) {
 	p := icsProperty{line: line.number, params: map[string]string{}}
 	end := strings.IndexAny(line.text, ";:")
@@ -108,23 +108,32 @@ func parseProperty(line textLine) (icsProperty, error) {
 			return p, fmt.Errorf("%s: found a parameter without a value, expected one such as "+
 				"VALUE=DATE", p.name)
 		}
-		var value string
-		if quoted, isQuoted := strings.CutPrefix(after, `"`); isQuoted {
-			value, rest, ok = strings.Cut(quoted, `"`)
-		} else if end := strings.IndexAny(after, ";:"); end >= 0 {
-			value, rest = after[:end], after[end:]
-		} else {
-			ok = false
+		rest, ok = afterValue(after)
+		for ok && strings.HasPrefix(rest, ",") {
+			rest, ok = afterValue(rest[1:])
 		}
 		if !ok || rest == "" || rest[0] != ';' && rest[0] != ':' {
 			return p,
 				fmt.Errorf("%s: found a parameter without an end, expected a colon and a value",
 					p.name)
 		}
-		p.params[strings.ToUpper(name)] = value
+		p.params[strings.ToUpper(name)] = strings.Trim(strings.TrimSuffix(after, rest), `"`)
 	}
 	p.value = strings.TrimSpace(rest[1:])
 	return p, nil
+}
+
+// afterValue returns the text after one value of a parameter. ok is false if the value has no end.
+func afterValue(text string) (rest string, ok bool) {
+	if quoted, isQuoted := strings.CutPrefix(text, `"`); isQuoted {
+		_, rest, ok = strings.Cut(quoted, `"`)
+		return rest, ok
+	}
+	end := strings.IndexAny(text, ",;:")
+	if end < 0 {
+		return "", false
+	}
+	return text[end:], true
 }
 
 func cutText(text string) string {

@@ -42,6 +42,7 @@ func TestDaysOfEvents(t *testing.T) {
 		{"some days by duration", "DTSTART;VALUE=DATE:20261224\nDURATION:P1W", "2026-12-24, 2026-12-25, 2026-12-26, 2026-12-27, 2026-12-28, 2026-12-29, 2026-12-30"},
 		{"folded", "DTSTART;VALUE=\n DATE:2026\n\t1224", "2026-12-24"},
 		{"with an alarm", "DTSTART:20261224\nBEGIN:VALARM\nTRIGGER:-PT15M\nDURATION:PT5M\nEND:VALARM", "2026-12-24"},
+		{"with lists of parameters", "DTSTART:20261224\nATTENDEE;MEMBER=\"mailto:a@x\",\"mailto:b@x\";CN=J:mailto:j@x\nX-A;B=c,\"d:e;f\",g:h", "2026-12-24"},
 		{"each year", "DTSTART:20241003\nRRULE:FREQ=YEARLY", "2026-10-03, 2027-10-03, 2028-10-03"},
 		{"each year, until", "DTSTART:20241003\nRRULE:FREQ=YEARLY;UNTIL=20271003", "2026-10-03, 2027-10-03"},
 		{"each year, until an instant", "DTSTART:20241003\nRRULE:FREQ=YEARLY;UNTIL=20271002T220000Z", "2026-10-03"},
@@ -191,6 +192,9 @@ func TestEventMistakes(t *testing.T) {
 			"RECURRENCE-ID:never\nDTSTART:20260102"): `a.ics:4: exclude.files[0]: RECURRENCE-ID: found "never", expected a date`,
 		ics("DTSTART;VALUE=DATE"): "a.ics:4: exclude.files[0]: DTSTART: found a parameter " +
 			"without an end",
+		ics("DTSTART;VALUE=DATE,\"x"): "DTSTART: found a parameter without an end",
+		ics(
+			"DTSTART;VALUE=\"DATE\",x:20261224"): `found VALUE=DATE",x, expected DATE or DATE-TIME`,
 		ics("DTSTART;VALUE:20261224"): "DTSTART: found a parameter without a value",
 		ics(
 			"just text"): `a.ics:4: exclude.files[0]: found "just text", expected a line such as DTSTART;VALUE=DATE:20261224`,
