@@ -35,10 +35,11 @@ const (
 // its CheckRedirect is replaced. Without a client, link-local addresses and the metadata services
 // of clouds are refused, because a job's URL must not read the credentials of its machine.
 //
-// The handler follows at most 5 redirects, and none to another host unless the params say so. If
-// the status of a redirect is in ExpectStatus, the handler does not follow that redirect. It reads
-// at most the first 8 MiB of a response. The end of this part is stored with the run, whose result
-// is {"status": …}.
+// The handler follows at most 5 redirects, and none to another host unless the params say so. A
+// redirect with 301 or 302 that would change the method, such as POST to GET, is an error. If the
+// status of a redirect is in ExpectStatus, the handler does not follow that redirect. It reads at
+// most the first 8 MiB of a response. The end of this part is stored with the run, whose result is
+// {"status": …}.
 func HTTP(client *http.Client) jobs.Registration {
 	if client == nil {
 		var defaults *egress.Rules

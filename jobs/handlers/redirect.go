@@ -20,13 +20,18 @@ func (h httpHandler) withRedirects(p HTTPParams) *http.Client {
 	client := *h.client
 	client.CheckRedirect = func(next *http.Request, via []*http.Request) error {
 		next.Header.Del("Referer") // the query of the former URL may be secret
-		first := via[0]
+		first, last := via[0], via[len(via)-1]
+		status := next.Response.StatusCode
 		switch {
 		case p.FollowRedirects == redirectsNone,
-			slices.Contains(p.ExpectStatus, next.Response.StatusCode):
+			slices.Contains(p.ExpectStatus, status):
 			return http.ErrUseLastResponse
 		case len(via) > maxRedirects:
 			return fmt.Errorf("more than %d redirects", maxRedirects)
+		case next.Method != last.Method && status != http.StatusSeeOther:
+			// net/http does so after 301 and 302. The request would then not do its work.
+			return fmt.Errorf("redirect with status %d not followed: it would change %s to %s",
+				status, last.Method, next.Method)
 		case sameHost(first.URL, next.URL):
 			return nil
 		case p.FollowRedirects != redirectsAny:

@@ -3,6 +3,9 @@ package handlers_test
 import (
 	"encoding/json"
 	"net/http"
+	"path"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -113,5 +116,52 @@ func TestHTTPRefusesMetadataServices(t *testing.T) {
 		params := object{"url": "http://" + host + "/latest/meta-data/", "timeout": "5s"}
 		wantError(t, mustBind(t, "http", params)(t.Context(), newRun("j")),
 			"link-local addresses and metadata services")
+	}
+}
+
+// TestHTTPRedirectsThatChangeTheMethod checks that a redirect is not followed if the next request
+// would be a GET that the redirect did not ask for, because that request does not do the work.
+func TestHTTPRedirectsThatChangeTheMethod(t *testing.T) {
+	reached := make(chan string, 10)
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		reached <- r.Method + " " + r.URL.Path
+		if status, err := strconv.Atoi(path.Base(r.URL.Path)); err == nil {
+			http.Redirect(w, r, path.Dir(r.URL.Path), status)
+		}
+	})
+	for _, c := range []struct {
+		method, path, want string
+		reached            []string
+	}{
+		{"POST", "/a/301", "redirect with status 301 not followed: it would change POST to GET", []string{"POST /a/301"}},
+		{"POST", "/a/302", "redirect with status 302 not followed: it would change POST to GET", []string{"POST /a/302"}},
+		{"DELETE", "/a/302", "redirect with status 302 not followed: it would change DELETE to GET", []string{"DELETE /a/302"}},
+		{"POST", "/a/302/307", "redirect with status 302 not followed: it would change POST to GET", []string{"POST /a/302/307", "POST /a/302"}},
+		{"POST", "/a/303", "", []string{"POST /a/303", "GET /a"}},
+		{"POST", "/a/302/303", "", []string{"POST /a/302/303", "GET /a/302", "GET /a"}},
+		{"PUT", "/a/307", "", []string{"PUT /a/307", "PUT /a"}},
+		{"PUT", "/a/308", "", []string{"PUT /a/308", "PUT /a"}},
+		{"GET", "/a/302", "", []string{"GET /a/302", "GET /a"}},
+		{"HEAD", "/a/301", "", []string{"HEAD /a/301", "HEAD /a"}},
+	} {
+		err := mustBind(t, "http", object{"url": url + c.path, "method": c.method})(t.Context(),
+			newRun("j"))
+		if c.want != "" {
+			wantError(t, err, c.want)
+		} else if err != nil {
+			t.Errorf("%s %s: %v", c.method, c.path, err)
+		}
+		var got []string
+		for len(reached) > 0 {
+			got = append(got, <-reached)
+		}
+		if !slices.Equal(got, c.reached) {
+			t.Errorf("%s %s: the server got %q, want %q", c.method, c.path, got, c.reached)
+		}
+	}
+	err := mustBind(t, "http", object{"url": url + "/a/302", "method": "POST",
+		"expect_status": []int{302}})(t.Context(), newRun("j"))
+	if err != nil {
+		t.Errorf("an expected redirect: %v", err)
 	}
 }
