@@ -108,9 +108,9 @@ func (p CommandParams) checkArguments(sample *expander, problems *problemList) {
 		case i == 0:
 			problems.add("command", "found a template in the program, expected one in an argument")
 		case script:
-			problems.add("command", "found a template in the script of a shell, where it could "+
-				"become a command; expected it in a further argument, which the script reads as "+
-				`"$1" after a name for "$0", or in env`)
+			problems.add("command", "found a template in the script of a shell, or in what env "+
+				"splits, where it could become a command; expected it in a further argument, "+
+				`which a script reads as "$1" after a name for "$0", or in env`)
 		case hasNUL(expanded):
 			problems.add("command", "number %d holds a NUL character", i+1)
 		}
@@ -119,51 +119,124 @@ func (p CommandParams) checkArguments(sample *expander, problems *problemList) {
 
 // scriptFinder finds the scripts of shells among the arguments of a command.
 type scriptFinder struct {
-	shell  bool   // an argument was a shell, and its options can follow
-	fish   bool   // that shell was fish, which has more options for scripts
-	file   bool   // the first operand of the shell is the file of its script and ends its options
-	open   bool   // an option said that a script follows, and the script was not found yet
-	before string // the argument before
+	// program is the name of a shell, or of a program that passes a script to a shell, whose
+	// options can follow.
+	program string
+	file    bool   // the next operand is a file or a program, and ends the options of program
+	open    bool   // an option said that a script follows, and the script was not found yet
+	env     bool   // the options of env can follow
+	before  string // the argument before
 }
 
 // next takes the arguments one after the other. It reports whether the argument is the script of a
 // shell, or stands between the script and the option that announces it. The value of a template
-// there could become an option or the script.
+// there could become an option or the script. The same holds for a text that env splits.
 func (f *scriptFinder) next(argument string) bool {
-	within := f.open || f.shell && f.fish && hasScript(argument)
-	operand := f.before == "--" || !isOption(argument) && !hasOperand(f.before)
+	if text, split := f.splitByEnv(argument); split {
+		f.env = false
+		for word := range strings.FieldsSeq(text) {
+			f.next(word)
+		}
+		return true
+	}
+	long := hasLongOptions(f.program)
+	within := f.open || long && (hasScript(argument) || isScriptOption(argument))
+	value := f.before != "--" && hasOperand(f.program, f.before)
+	operand := f.before == "--" || !isOption(argument) && !value
 	switch {
 	case f.open && operand:
 		f.open = false // the argument is the script
-	case f.shell && (isScriptOption(argument) || f.fish && isFishScriptOption(argument)):
+	case f.program == "runuser" && isUserOption(argument):
+		f.program = "" // the operands are a program and its arguments
+	case f.program != "" && (isScriptOption(argument) || long && isLongScriptOption(argument)):
 		f.open, f.file = !hasScript(argument), false
 	case f.file && operand:
-		f.shell, f.file = false, false
+		f.program, f.file = "", false
+	case f.program == "flock" && operand:
+		f.file = true // the argument is the lock; a program or -c can follow
 	}
-	if isShell(argument) {
-		// A shell after an option can be the option's value, as in su -s /bin/sh nobody -c. The
-		// options of fish have values of many kinds. In SHELL=/bin/sh, the shell is no program.
-		f.shell, f.fish = true, path.Base(argument) == "fish"
-		f.file = !isOption(argument) && !f.fish && !strings.Contains(argument, "=") &&
-			(!isOption(f.before) || f.before == "--")
-	}
+	f.begin(argument)
 	f.before = argument
 	return within
 }
 
+// begin notes a program whose options can follow.
+func (f *scriptFinder) begin(argument string) {
+	// A shell after an option can be the option's value, as in su -s /bin/sh nobody -c.
+	afterOption := isOption(f.before) && f.before != "--"
+	switch name := path.Base(argument); {
+	case isShell(argument) && !(afterOption && hasLongOptions(f.program)):
+		// The options of fish have values of many kinds. In SHELL=/bin/sh, the shell is no program.
+		f.program = name
+		f.file = !isOption(argument) && name != "fish" && !strings.Contains(argument, "=") &&
+			!afterOption
+	case isOfSystem(argument, "su", "runuser", "script", "flock"):
+		f.program, f.file = name, false
+	case isOfSystem(argument, "env"):
+		f.env = true
+	case !isOption(argument) && !strings.Contains(argument, "=") && !hasOperand("env", f.before):
+		f.env = false // the argument is the program that env starts
+	}
+}
+
+// splitByEnv returns the text that env splits into arguments, if the argument has it.
+func (f *scriptFinder) splitByEnv(argument string) (text string, split bool) {
+	if !f.env {
+		return "", false
+	}
+	if f.before == "--split-string" || isShort(f.before) && strings.HasSuffix(f.before, "S") {
+		return argument, true
+	}
+	if isShort(argument) {
+		_, text, _ = strings.Cut(argument, "S")
+		return text, text != ""
+	}
+	return strings.CutPrefix(argument, "--split-string=")
+}
+
 // isShell reports whether an argument is a shell.
 func isShell(argument string) bool {
-	return slices.Contains([]string{"sh", "ash", "bash", "dash", "fish", "ksh", "zsh"},
-		path.Base(argument))
+	return slices.Contains([]string{"sh", "ash", "bash", "csh", "dash", "fish", "ksh", "lksh",
+		"mksh", "posh", "rbash", "rksh", "tcsh", "yash", "zsh"}, path.Base(argument))
+}
+
+// isOfSystem reports whether an argument is one of these programs, and not a file with its name,
+// such as ./script.
+func isOfSystem(argument string, names ...string) bool {
+	dir, name := path.Split(argument)
+	return slices.Contains(names, name) && (dir == "" || path.IsAbs(dir))
+}
+
+// hasLongOptions reports whether a script can also follow a long option of the program, or be part
+// of an option.
+func hasLongOptions(program string) bool {
+	return slices.Contains([]string{"fish", "su", "runuser", "script", "flock"}, program)
+}
+
+func isShort(argument string) bool {
+	return strings.HasPrefix(argument, "-") && !strings.HasPrefix(argument, "--")
+}
+
+// isUserOption reports whether this option of runuser names the user. It excludes -c.
+func isUserOption(argument string) bool {
+	return strings.HasPrefix(argument, "-u") || strings.HasPrefix(argument, "--user")
 }
 
 func isOption(argument string) bool {
 	return strings.HasPrefix(argument, "-") || strings.HasPrefix(argument, "+")
 }
 
-// hasOperand reports whether the value of this option of a shell is the next argument, as in
+// hasOperand reports whether the value of this option of a program is the next argument, as in
 // sh -eo pipefail.
-func hasOperand(argument string) bool {
+func hasOperand(program, argument string) bool {
+	switch program {
+	case "env":
+		return slices.Contains([]string{"--argv0", "--chdir", "--unset"}, argument) ||
+			isShort(argument) && strings.ContainsAny(argument[len(argument)-1:], "aCu")
+	case "flock":
+		return slices.Contains([]string{"--conflict-exit-code", "--timeout", "--wait"}, argument) ||
+			isShort(argument) && strings.ContainsAny(argument[len(argument)-1:], "Ew")
+	}
 	if name, long := strings.CutPrefix(argument, "--"); long {
 		return slices.Contains([]string{"emulate", "init-file", "rcfile"}, name)
 	}
@@ -172,22 +245,24 @@ func hasOperand(argument string) bool {
 
 // isScriptOption reports whether a script follows this option of a shell, as in sh -ec.
 func isScriptOption(argument string) bool {
-	return strings.HasPrefix(argument, "-") && !strings.HasPrefix(argument, "--") &&
-		strings.Contains(argument, "c")
+	return isShort(argument) && strings.Contains(argument, "c")
 }
 
-// isFishScriptOption reports whether a script follows this option of fish, or is part of it.
-func isFishScriptOption(argument string) bool {
+// isLongScriptOption reports whether a script follows this option of fish, su and others, or is
+// part of it.
+func isLongScriptOption(argument string) bool {
 	if strings.HasPrefix(argument, "--") {
-		return argument == "--command" || argument == "--init-command" || hasScript(argument)
+		return slices.Contains([]string{"--command", "--init-command", "--session-command"},
+			argument) || hasScript(argument)
 	}
 	return strings.HasPrefix(argument, "-") && strings.Contains(argument, "C")
 }
 
-// hasScript reports whether an option of fish has the script in it, as in fish --command=ls.
+// hasScript reports whether an option has the script in it, as in fish --command=ls.
 func hasScript(argument string) bool {
 	return strings.HasPrefix(argument, "--command=") ||
-		strings.HasPrefix(argument, "--init-command=")
+		strings.HasPrefix(argument, "--init-command=") ||
+		strings.HasPrefix(argument, "--session-command=")
 }
 
 // expanded returns the params with the facts of a run in place of templates.
