@@ -36,7 +36,10 @@ func ParseTime(text string, zone *time.Location, now time.Time) (WrittenTime, er
 	}
 	if date, clock, named := strings.Cut(text, " "); named {
 		if days, known := dayNames()[strings.ToLower(date)]; known {
-			text = now.In(zone).AddDate(0, 0, days).Format(time.DateOnly) + " " + clock
+			// The time of day of now may not exist on that day, so the date is computed in UTC.
+			year, month, day := now.In(zone).Date()
+			text = time.Date(year, month, day+days, 0, 0, 0, 0, time.UTC).Format(time.DateOnly) +
+				" " + clock
 		}
 	}
 	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05Z07:00",

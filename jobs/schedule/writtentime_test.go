@@ -61,6 +61,32 @@ func TestParseTime(t *testing.T) {
 	}
 }
 
+// In these zones, clocks change at midnight, so that a day has no midnight or has it twice.
+func TestParseTimeOfANamedDayAtAChangeOfClocks(t *testing.T) {
+	for _, c := range []struct{ now, text, zone, want string }{
+		{"2026-09-05 00:30", "tomorrow 09:00", "America/Santiago", "2026-09-06 09:00"},
+		{"2026-09-07 00:30", "yesterday 09:00", "America/Santiago", "2026-09-06 09:00"},
+		{"2026-09-06 01:30", "today 09:00", "America/Santiago", "2026-09-06 09:00"},
+		{"2026-03-07 00:30", "tomorrow 09:00", "America/Havana", "2026-03-08 09:00"},
+		{"2026-12-31 23:30", "tomorrow 09:00", "America/Havana", "2027-01-01 09:00"},
+		{"2026-03-01 00:30", "yesterday 09:00", "Europe/Berlin", "2026-02-28 09:00"},
+	} {
+		in := zone(t, c.zone)
+		now, err := time.ParseInLocation("2006-01-02 15:04", c.now, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := schedule.ParseTime(c.text, in, now)
+		if err != nil {
+			t.Errorf("%s: %v", c.text, err)
+			continue
+		}
+		if got := m.Times[0].In(in).Format("2006-01-02 15:04"); got != c.want {
+			t.Errorf("at %s in %s, %s is %s, want %s", c.now, c.zone, c.text, got, c.want)
+		}
+	}
+}
+
 // Each time that parses is the local time of the zone, unless a change of the clock omits that
 // time.
 func FuzzParseTime(f *testing.F) {
