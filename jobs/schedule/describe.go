@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/durations"
 	"github.com/holdfast-dev/holdfast/internal/plural"
 )
 
@@ -22,7 +23,7 @@ func (s Schedule) Describe() string {
 			plural.Word(len(names), "excludes", "exclude") + " it"
 	}
 	if jitter := s.MaxDelay(); jitter > 0 {
-		text += ", up to " + durationWords(jitter) + " later"
+		text += ", up to " + durations.Short(jitter) + " later"
 	}
 	return text
 }

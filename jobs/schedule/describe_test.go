@@ -114,11 +114,15 @@ func TestDescribeHasCalendarsAndJitter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s = s.WithCalendars(&Calendar{name: "holidays"}, &Calendar{name: "freeze"}).
-		WithJitter(30 * time.Second)
-	if got, want := s.Describe(), "every day at 00:00, UTC, but not when holidays and freeze "+
-		"exclude it, up to 30 seconds later"; got != want {
-		t.Errorf("%q, want %q", got, want)
+	s = s.WithCalendars(&Calendar{name: "holidays"}, &Calendar{name: "freeze"})
+	for jitter, words := range map[time.Duration]string{
+		30 * time.Second: "30s", time.Minute: "1m", 90 * time.Second: "1m30s", time.Hour: "1h",
+		24 * time.Hour: "24h", 500 * time.Millisecond: "500ms",
+	} {
+		if got, want := s.WithJitter(jitter).Describe(), "every day at 00:00, UTC, but not when "+
+			"holidays and freeze exclude it, up to "+words+" later"; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 
