@@ -34,6 +34,9 @@ func (h httpHandler) withRedirects(p HTTPParams) *http.Client {
 				status, last.Method, next.Method)
 		case sameHost(first.URL, next.URL):
 			return nil
+		case p.FollowRedirects != redirectsAny && strings.EqualFold(first.URL.Host, next.URL.Host):
+			return fmt.Errorf("redirect from %s to %s not followed: expected https, or "+
+				"follow_redirects: any", first.URL.Scheme, next.URL.Scheme)
 		case p.FollowRedirects != redirectsAny:
 			return fmt.Errorf("redirect to host %q not followed: expected the host of the URL, "+
 				"or follow_redirects: any", next.URL.Host)

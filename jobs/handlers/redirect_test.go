@@ -3,6 +3,7 @@ package handlers_test
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"path"
 	"slices"
 	"strconv"
@@ -164,4 +165,22 @@ func TestHTTPRedirectsThatChangeTheMethod(t *testing.T) {
 	if err != nil {
 		t.Errorf("an expected redirect: %v", err)
 	}
+}
+
+// TestHTTPRedirectsThatLeaveTLS checks the error for a redirect to the same host without TLS.
+func TestHTTPRedirectsThatLeaveTLS(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://"+r.Host+"/", http.StatusFound)
+	}))
+	t.Cleanup(server.Close)
+	registry, err := jobs.NewRegistry(handlers.HTTP(server.Client()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := registry.Bind("http", json.RawMessage(`{"url": "`+server.URL+`"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, handler(t.Context(), newRun("j")),
+		"redirect from https to http not followed: expected https, or follow_redirects: any")
 }
