@@ -56,7 +56,8 @@ type commandResult struct {
 // The program leads a process group of its own. When the run is ended, the group gets SIGTERM and,
 // after the grace, SIGKILL. When the program exits by itself, the remaining processes of its group
 // have one second to end. Then they are ended in the same way. A process that leaves the group
-// (setsid) is not ended. On Linux, the program is also killed when the scheduler dies.
+// (setsid) is not ended. If it holds the output, the run ends two seconds after the program. On
+// Linux, the program is also killed when the scheduler dies.
 func Command() jobs.Registration { return jobs.Handle("command", runCommand) }
 
 // Validate returns the mistakes, at most 20 of them.

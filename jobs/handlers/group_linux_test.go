@@ -43,6 +43,42 @@ func TestCommandDoesNotWaitForZombies(t *testing.T) {
 	f.expectDead(t)
 }
 
+// TestCommandDoesNotEndProcessesThatLeftTheGroup checks that the output of the run names a process
+// outside of the group that holds the output.
+func TestCommandDoesNotEndProcessesThatLeftTheGroup(t *testing.T) {
+	if _, err := exec.LookPath("setsid"); err != nil {
+		t.Skip(err)
+	}
+	f := newFamily(t)
+	folder := t.TempDir()
+	goOn, end := filepath.Join(folder, "go"), filepath.Join(folder, "end")
+	for _, name := range []string{goOn, end} {
+		if err := syscall.Mkfifo(name, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The process holds stderr of the command.
+	left := "setsid sh -c 'echo ready; read line <" + end + "; echo bye' >" + f.path
+	run, ended := newRun("j"), make(chan error, 1)
+	handle := mustBind(t, "command",
+		object{"command": shell(left + " & read line <" + goOn + "; echo done")})
+	go func() { ended <- handle(t.Context(), run) }()
+	f.expect(t, "ready")
+	if err := os.WriteFile(goOn, []byte("go\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	wantOutput(t, run, "done\n[a process that left the group of the command still holds its "+
+		"output and was not ended]\n")
+	if err := os.WriteFile(end, []byte("end\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	f.expect(t, "bye")
+	f.expectDead(t)
+}
+
 // TestCommandGivesTheGraceToThreads leaves a process behind whose first thread has exited. The
 // system shows it as a zombie.
 func TestCommandGivesTheGraceToThreads(t *testing.T) {

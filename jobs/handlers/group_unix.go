@@ -50,8 +50,11 @@ func runGroup(ctx context.Context, cmd *exec.Cmd, grace time.Duration,
 		return false, err
 	}
 	stopped, left := g.await(ctx)
-	gone := !left
-	if left {
+	// A process that has left the group may hold the output. It gets no signal, so a grace would be
+	// of no use.
+	others := left && (stopped || g.lives())
+	gone := !others
+	if others {
 		g.signal(syscall.SIGTERM)
 		gone = g.awaitGone(context.Background(), grace)
 	}
@@ -61,12 +64,17 @@ func runGroup(ctx context.Context, cmd *exec.Cmd, grace time.Duration,
 		g.signal(syscall.SIGKILL)
 	}
 	<-g.exited
-	wait(g.silent, linger)
+	silent := wait(g.silent, linger)
 	g.output.Close()
 	<-g.silent
 	err = g.reap()
-	if left && !stopped {
+	switch {
+	case stopped:
+	case others:
 		fmt.Fprintln(to[0], "[processes that the command left behind were ended]")
+	case !silent:
+		fmt.Fprintln(to[0], "[a process that left the group of the command still holds its output "+
+			"and was not ended]")
 	}
 	return stopped, err
 }
@@ -157,12 +165,14 @@ func (g *group) signal(s syscall.Signal) {
 	syscall.Kill(-g.cmd.Process.Pid, s) //nolint:errcheck // that none is left is no error
 }
 
-// wait returns when done is closed, or when the time has passed.
-func wait(done <-chan struct{}, long time.Duration) {
+// wait reports whether done was closed before the time had passed.
+func wait(done <-chan struct{}, long time.Duration) bool {
 	timer := time.NewTimer(long)
 	defer timer.Stop()
 	select {
 	case <-done:
+		return true
 	case <-timer.C:
+		return false
 	}
 }
