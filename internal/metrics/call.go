@@ -3,6 +3,7 @@ package metrics
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,8 +32,8 @@ func (m *Metrics) describeCalls() {
 			"skipped firings.", "operation")
 	m.storeErrors = m.counter("holdfast_store_errors_total",
 		"Failed calls to the store by error: unavailable, row_held (blocked by an open "+
-			"transaction), session_lost, cancelled (by the caller), or other.", "operation",
-		"error")
+			"transaction), session_lost, cancelled (by the caller), or other. A missing object or "+
+			"a refused action of an operator is no error.", "operation", "error")
 	m.memcachedTime = m.histogram(requests, "holdfast_memcached_duration_seconds",
 		"Duration of calls to memcached by operation, including failed calls.", "operation")
 	m.memcachedErrors = m.counter("holdfast_memcached_errors_total",
@@ -56,7 +57,7 @@ func (m *Metrics) Reloaded(err error) {
 // asked counts a call of the store.
 func (m *Metrics) asked(operation string, start time.Time, err error) {
 	m.storeTime.WithLabelValues(operation).Observe(time.Since(start).Seconds())
-	if err == nil || errors.Is(err, storage.ErrNotFound) {
+	if err == nil || isAnswer(err) {
 		return
 	}
 	kind := "other"
@@ -71,6 +72,14 @@ func (m *Metrics) asked(operation string, start time.Time, err error) {
 		kind = "unavailable"
 	}
 	m.storeErrors.WithLabelValues(operation, kind).Inc()
+}
+
+// isAnswer reports whether an error is the answer of a store that works. Such a store does not have
+// the object, or refuses the action of an operator.
+func isAnswer(err error) bool {
+	return slices.ContainsFunc([]error{storage.ErrNotFound, storage.ErrPaused, storage.ErrBusy,
+		storage.ErrBadInput, storage.ErrConflict, storage.ErrFromConfig,
+		storage.ErrInTransaction}, func(answer error) bool { return errors.Is(err, answer) })
 }
 
 // operation has the metrics of one operation of memcached.

@@ -80,8 +80,8 @@ func (f *failing) Sweep(context.Context) (storage.Swept, error) {
 	return storage.Swept{Sessions: []string{"a", "b"}}, f.err
 }
 
-// Failures are counted by kind. ErrNotFound is not a failure. The results of the store are passed
-// on unchanged.
+// Failures are counted by kind. ErrNotFound and refused actions of operators are not failures. The
+// results of the store are passed on unchanged.
 func TestStoreFailures(t *testing.T) {
 	m := New(Options{})
 	inner := &failing{}
@@ -90,6 +90,9 @@ func TestStoreFailures(t *testing.T) {
 		nil: "", storage.ErrNotFound: "", storage.ErrUnavailable: "unavailable",
 		fmt.Errorf("x: %w", storage.ErrRowHeld): "row_held", storage.ErrSessionLost: "session_lost",
 		context.Canceled: "cancelled", errors.New("what"): "other",
+		&storage.PausedError{}: "", &storage.BusyError{}: "", &storage.BadInputError{}: "",
+		fmt.Errorf("x: %w", storage.ErrConflict): "", storage.ErrKeyUsed: "",
+		storage.ErrHasDependents: "", storage.ErrFromConfig: "", storage.ErrInTransaction: "",
 	} {
 		inner.err = err
 		before := series(t, m)
