@@ -34,8 +34,7 @@ func (f Family) Unit() string {
 	case strings.HasSuffix(f.Name, "_info"):
 		return "always 1"
 	case slices.Contains([]string{"holdfast_ready", "holdfast_session", "holdfast_memcached_up",
-		"holdfast_database_up", "holdfast_status"},
-		f.Name):
+		"holdfast_database_up", "holdfast_status", "holdfast_config_reload_success"}, f.Name):
 		return "1 or 0"
 	}
 	return "count"

@@ -300,6 +300,16 @@ func TestFamiliesMatchScrape(t *testing.T) {
 	}
 }
 
+// A family whose help begins with the meaning of 1 has that unit, unless it is always 1.
+func TestUnitsOfStates(t *testing.T) {
+	for _, f := range full(t, 200).Families() {
+		state := strings.HasPrefix(f.Help, "1 ")
+		if got := f.Unit(); state != (got == "1 or 0") {
+			t.Errorf("%s has the unit %q and the help %q", f.Name, got, f.Help)
+		}
+	}
+}
+
 // The test scrapes as Prometheus does.
 func TestScrape(t *testing.T) {
 	server := httptest.NewServer(full(t, 200).Handler())
