@@ -31,8 +31,8 @@ const (
 	limit = 30 * time.Second
 )
 
-// startReplica runs a replica until the test ends, with more keys of admin, and returns the address
-// of its page.
+// startReplica runs a replica until the test ends, with more keys of admin. It returns the address
+// of its page when the replica can start runs: before, the store may not know its jobs.
 func startReplica(t *testing.T, keys string) string {
 	t.Helper()
 	config, err := configs.Parse("holdfast.yaml", fmt.Appendf(nil, "database: {url: "+
@@ -63,7 +63,15 @@ func startReplica(t *testing.T, keys string) string {
 			t.Error(err)
 		}
 	})
-	return replica.AdminAddr()
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		err := replica.Ready(ctx)
+		if err == nil {
+			return replica.AdminAddr()
+		}
+		if time.Since(began) > limit {
+			t.Fatal(err)
+		}
+	}
 }
 
 // browser sends requests to nginx.
