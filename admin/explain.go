@@ -124,7 +124,6 @@ func (s jobPages) explainPage(w http.ResponseWriter, r *http.Request) {
 					storage.ErrNotFound)
 			}
 			e, err := s.reader.explanation(ctx, name, instant)
-			e.Runs, e.ManualRuns = records.PlainAll(e.Runs), records.PlainAll(e.ManualRuns)
 			v := explainView{Explanation: e, Asked: at}
 			if n := len(e.Runs); err == nil && n > 0 {
 				v.Root, err = locks.FindRootRun(ctx, s.reader.lock, snap.Now, e.Runs[n-1])
@@ -154,7 +153,7 @@ func timeIn(p param.Set, at string) (string, error) {
 	return parsed.Times[0].Format(time.RFC3339), nil
 }
 
-// explanation explains a job's firing at a time as typed. "" is now.
+// explanation explains a job's firing at a time as typed. "" is now. Its runs have no params.
 func (r *reader) explanation(ctx context.Context, job, at string) (explain.Explanation, error) {
 	if at == "" {
 		now, err := r.Now(ctx)
@@ -172,5 +171,6 @@ func (r *reader) explanation(ctx context.Context, job, at string) (explain.Expla
 	case err != nil:
 		return e, fmt.Errorf("explanation: %w", err)
 	}
+	e.Runs, e.ManualRuns = records.PlainAll(e.Runs), records.PlainAll(e.ManualRuns)
 	return e, nil
 }

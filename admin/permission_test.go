@@ -224,8 +224,13 @@ func TestOutputAndParamsNeedPermissions(t *testing.T) {
 	for i := range h.runs {
 		if h.runs[i].ID == id(10) {
 			h.runs[i].Output, h.runs[i].Params = "printed-by-run", []byte(`{"rows": "a-param"}`)
+			triggered := h.runs[i]
+			triggered.ID, triggered.Key = id(900), "a-key"
+			triggered.ScheduledAt = triggered.ScheduledAt.Add(time.Second)
+			h.runs = append(h.runs, triggered)
 		}
 	}
+	const explained = "/explain?at=2026-03-14T02:30:08Z" // both runs were created then
 	h.attempts = map[uuid.UUID][]storage.RunAttempt{id(10): {{Attempt: 7, Output: "first-try"}}}
 	handler := newServer(t, o).Handler()
 	run, api := param.RunPath(id(10)), "/api/v1"+param.RunPath(id(10))
@@ -244,9 +249,18 @@ func TestOutputAndParamsNeedPermissions(t *testing.T) {
 			}
 		}
 	}
-	if body := accesstest.Ask(handler, http.MethodGet, "/api/v1/runs",
-		roleToken("viewer")).Body.String(); strings.Contains(body, "a-param") {
-		t.Errorf("got a list of runs with the params, want none: %s", body)
+	// lists have no params, whatever the permissions
+	for _, path := range []string{"/api/v1/runs", "/api/v1/jobs/rollup-sales" + explained,
+		"/jobs/rollup-sales" + explained} {
+		body := accesstest.Ask(handler, http.MethodGet, path, roleToken("viewer")).Body.String()
+		for _, n := range []int{10, 900} {
+			if !strings.Contains(body, id(n).String()) {
+				t.Errorf("%s: got no run %s, want it: %s", path, id(n), body)
+			}
+		}
+		if strings.Contains(body, "a-param") {
+			t.Errorf("%s: got runs with their params, want none: %s", path, body)
+		}
 	}
 }
 

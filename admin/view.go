@@ -141,7 +141,8 @@ func (v *View) Undelivered(ctx context.Context,
 	return list, err
 }
 
-// Explain explains a job's firing at a time in the format of schedule.ParseTime.
+// Explain explains a job's firing at a time in the format of schedule.ParseTime. The runs of the
+// explanation have no params.
 func (v *View) Explain(ctx context.Context, job, at string) (explain.Explanation, error) {
 	return v.reader.explanation(ctx, job, at)
 }
