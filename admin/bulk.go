@@ -16,7 +16,6 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
-	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -110,22 +109,9 @@ func (s bulkPages) trigger(ctx context.Context, a storage.Action,
 
 // again adds a run with the job and the params of a run that has ended.
 func (s bulkPages) again(ctx context.Context, a storage.Action, i bulkItem) error {
-	run, err := s.reader.Run(ctx, i.ID)
+	run, err := s.reader.runToRepeat(ctx, i.ID)
 	if err != nil {
 		return err
-	}
-	i.OwnParams = run.Params != nil
-	for _, p := range i.needs(permission.Trigger) {
-		if err := permission.RequireOn(ctx, p, func(ctx context.Context) (permission.Target,
-			error) {
-			return operations.JobTarget(ctx, s.options.Store, run.Job)
-		}); err != nil {
-			return err
-		}
-	}
-	if !run.State.Final() {
-		return fmt.Errorf("run %s has not ended, it is %s: %w", i.ID, run.State,
-			storage.ErrConflict)
 	}
 	return s.trigger(ctx, a, storage.TriggerRequest{Job: run.Job, Params: run.Params})
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/admin/internal/pages"
@@ -18,6 +20,7 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/operations"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -28,6 +31,8 @@ type triggerView struct {
 	Active []storage.Record // waiting and running runs of the job, oldest first
 	Held   []Lock           // locks of others on resources of the job
 	Again  *storage.Record  // the run to repeat, or nil
+	// Hidden says that the run to repeat has params that the sender of the request may not view.
+	Hidden bool
 	// Overridable are the params that the job lists; nil if this replica does not know the job.
 	Overridable []string
 }
@@ -70,26 +75,44 @@ func (s jobPages) againPage(w http.ResponseWriter, r *http.Request) {
 			return v, err
 		},
 		form: func(f *form, known *triggerView) {
-			if known != nil && !pages.May(r.Context(), permission.ViewParams) {
+			if known != nil && known.Again.Params != nil &&
+				!pages.May(r.Context(), permission.ViewParams) {
 				again := *known.Again
-				again.Params, known.Again = nil, &again
+				again.Params, known.Again, known.Hidden = nil, &again, true
 			}
 			triggerForm(f, known, pages.May(r.Context(), permission.Pause))
 			f.Button, f.Back = "Run again", param.RunPath(id)
-			f.Moot = f.Moot || known != nil && !known.Again.State.Final()
+			f.Moot = f.Moot || known != nil && (known.Hidden || !known.Again.State.Final())
 		},
 		do: func(ctx context.Context, a storage.Action, sent url.Values) (outcome, error) {
-			run, err := s.reader.Run(ctx, id)
+			run, err := s.reader.runToRepeat(ctx, id)
 			if err != nil {
 				return outcome{}, err
-			}
-			if !run.State.Final() {
-				return outcome{}, fmt.Errorf("run %s has not ended, it is %s: %w", id, run.State,
-					storage.ErrConflict)
 			}
 			return s.triggered(ctx, a, run.Job, sent)
 		},
 	})
+}
+
+// runToRepeat returns a run that has ended and that the sender of the request may run again.
+func (r *reader) runToRepeat(ctx context.Context, id uuid.UUID) (storage.Record, error) {
+	run, err := r.Run(ctx, id)
+	if err != nil {
+		return run, err
+	}
+	for _, p := range (bulkItem{OwnParams: run.Params != nil}).needs(permission.Trigger) {
+		if err := permission.RequireOn(ctx, p, func(ctx context.Context) (permission.Target,
+			error) {
+			return operations.JobTarget(ctx, r.Store, run.Job)
+		}); err != nil {
+			return run, err
+		}
+	}
+	if !run.State.Final() {
+		return run, fmt.Errorf("run %s has not ended, it is %s: %w", id, run.State,
+			storage.ErrConflict)
+	}
+	return run, nil
 }
 
 // triggerView describes a trigger of the job.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
+	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -260,6 +262,49 @@ func TestOutputAndParamsNeedPermissions(t *testing.T) {
 		}
 		if strings.Contains(body, "a-param") {
 			t.Errorf("%s: got runs with their params, want none: %s", path, body)
+		}
+	}
+}
+
+// TestParamsAreRepeatedOnlyByTheirViewers checks that people who may not view the params of a run
+// cannot run it again, neither with these params nor with those of the job.
+func TestParamsAreRepeatedOnlyByTheirViewers(t *testing.T) {
+	const secret = "471147114711" // too long to be part of a random id
+	const params = `{"rows":` + secret + `}`
+	for _, test := range []struct {
+		role, params string
+		want         int
+	}{
+		{"rollups", "", http.StatusSeeOther},
+		{"rollups", params, http.StatusForbidden},
+		{"trigger", params, http.StatusSeeOther},
+	} {
+		o, c := limitedOptions(t)
+		h := o.Store.(*history)
+		at := slices.IndexFunc(h.runs, func(r storage.Record) bool { return r.ID == id(20) })
+		h.runs[at].State, h.runs[at].Job = jobs.Failed, "rollup-sales"
+		if test.params != "" {
+			h.runs[at].Params = []byte(test.params)
+		}
+		handler, address := newServer(t, o).Handler(), param.RunPath(id(20))+"/again"
+		page := accesstest.Ask(handler, http.MethodGet, address, roleToken(test.role)).Body.String()
+		const denied = "To run it again, you need the permission to view them."
+		refused := test.want == http.StatusForbidden
+		if strings.Contains(page, denied) != refused || (formAction(page) == "") != refused {
+			t.Errorf("%s, params %s: got a form: %v, want %v: %s", test.role, test.params,
+				formAction(page) != "", !refused, page)
+		}
+		if shown := test.role == "trigger"; strings.Contains(page, secret) != shown {
+			t.Errorf("%s: the page has the params: %v, want %v", test.role, !shown, shown)
+		}
+		reply := accesstest.Ask(handler, http.MethodPost, address, roleToken(test.role),
+			accesstest.WithForm(sent()))
+		if reply.Code != test.want || (len(c.params) == 0) != refused {
+			t.Errorf("%s, params %s: got %d and %d new runs, want %d", test.role, test.params,
+				reply.Code, len(c.params), test.want)
+		}
+		if body := reply.Body.String(); strings.Contains(body, secret) {
+			t.Errorf("%s: the answer has the params: %s", test.role, body)
 		}
 	}
 }
