@@ -71,11 +71,7 @@ func (v *explainView) Explained() time.Time {
 // shown returns a text of the explanation in the words of the page. The explanation has times in
 // the zone of the job, and the page shows those of its viewer.
 func (v *explainView) shown(text string) string {
-	zone, err := time.LoadLocation(v.Timezone)
-	if err != nil {
-		zone = time.UTC // a newer version may know the zone
-	}
-	return words.ZonedToUTC(words.Readable(text), zone)
+	return words.ZonedToUTC(words.Readable(text), zoneOf(v.Timezone))
 }
 
 // ShownNotes returns the notes in the words of the page.

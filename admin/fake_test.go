@@ -50,7 +50,8 @@ type history struct {
 	mu         sync.Mutex // guards the fields below, because pages send queries concurrently
 	filters    []storage.RunFilter
 	jobFilters []storage.JobFilter
-	indexes    map[string]int // index in jobs, by name
+	counted    [][]storage.JobPart // of each call of CountRuns
+	indexes    map[string]int      // index in jobs, by name
 }
 
 func (h *history) Now(context.Context) (time.Time, error) { return h.now, h.err }
@@ -397,6 +398,9 @@ func (h *history) EndedJobs(_ context.Context,
 
 func (h *history) CountRuns(_ context.Context, parts []storage.JobPart,
 	most int) ([]storage.JobPartCount, error) {
+	h.mu.Lock()
+	h.counted = append(h.counted, parts)
+	h.mu.Unlock()
 	counts := make([]storage.JobPartCount, len(parts))
 	partsOf := make(map[string][]int)
 	for k, p := range parts {

@@ -19,18 +19,30 @@ const (
 	maxOfDay = 10_000
 )
 
-// countedDays are consecutive days of a job in its zone.
+// countedDays are consecutive days of a job in its zone. The zone is a name, because
+// time.LoadLocation returns another pointer each time.
 type countedDays struct {
-	job         string
-	first, last time.Time // the begins of the first day and of the last one, in the zone
+	job, zone   string
+	first, last int64 // the begins of the first day and of the last one, in Unix seconds
 }
 
-// parts returns the days as parts of a time.
-func (d countedDays) parts() (parts []storage.JobPart) {
-	for from := d.first; !from.After(d.last); from = from.AddDate(0, 0, 1) {
-		parts = append(parts, storage.JobPart{Job: d.job, From: from, Until: from.AddDate(0, 0, 1)})
+// parts returns the days as parts of a time. zone is that of the days.
+func (d countedDays) parts(zone *time.Location) (parts []storage.JobPart) {
+	for from := time.Unix(d.first, 0).In(zone); from.Unix() <= d.last; {
+		next := charts.DayAfter(from, 1, zone)
+		parts = append(parts, storage.JobPart{Job: d.job, From: from, Until: next})
+		from = next
 	}
 	return parts
+}
+
+// zoneOf returns the zone with a name, or UTC: a newer version may know the zone.
+func zoneOf(name string) *time.Location {
+	zone, err := time.LoadLocation(name)
+	if err != nil {
+		return time.UTC
+	}
+	return zone
 }
 
 // dayCounter counts the runs of a job by day.
@@ -49,10 +61,7 @@ func newDayCounter(r *reader) *dayCounter {
 // runs, the store counts those of the days that were not read completely.
 func (r *dayCounter) calendar(ctx context.Context, view storage.JobView, outcomes []storage.Outcome,
 	read int, now time.Time) (*charts.Calendar, error) {
-	zone, err := time.LoadLocation(view.Zone)
-	if err != nil {
-		zone = time.UTC // a newer version may know the zone
-	}
+	zone := zoneOf(view.Zone)
 	tallies := make(map[time.Time]charts.DayTally)
 	known := charts.DayOf(now, zone)
 	for _, o := range outcomes {
@@ -70,12 +79,12 @@ func (r *dayCounter) calendar(ctx context.Context, view storage.JobView, outcome
 	if len(outcomes) < read || known.Before(first) {
 		return charts.NewCalendar(view.Name, zone, tallies, known, now), nil
 	}
-	days := countedDays{view.Name, first, known}
+	days := countedDays{view.Name, view.Zone, first.Unix(), known.Unix()}
 	counts, err := r.days.Get(ctx, days, now)
 	if err != nil {
 		return nil, fmt.Errorf("days of job: %w", err)
 	}
-	for i, part := range days.parts() {
+	for i, part := range days.parts(zone) {
 		if counts[i].Runs > 0 && part.From.Before(known) {
 			known = part.From
 		}
@@ -101,7 +110,7 @@ func tallyOf(c storage.JobPartCount) (tally charts.DayTally) {
 // countDays counts the ended runs of days.
 func (r *dayCounter) countDays(ctx context.Context, days countedDays,
 	_ time.Time) ([]storage.JobPartCount, error) {
-	parts := days.parts()
+	parts := days.parts(zoneOf(days.zone))
 	counts, err := r.Store.CountRuns(ctx, parts, maxOfDay)
 	if err != nil {
 		return nil, err

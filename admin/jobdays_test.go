@@ -57,6 +57,38 @@ func TestCalendarOfReadRuns(t *testing.T) {
 	}
 }
 
+// TestCountedDays counts the runs of a job in a zone whose clocks have skipped midnight. Requests
+// for the same days share one query.
+func TestCountedDays(t *testing.T) {
+	view := job("a", "30 * * * *")
+	view.Zone = "America/Santiago"
+	now := time.Date(2026, 9, 6, 16, 0, 0, 0, time.UTC) // the day began at 01:00, at 04:00 UTC
+	h := &history{now: now}
+	for i, minutes := range []int{-90, -30, 30} { // before and after the day began
+		at := time.Date(2026, 9, 6, 4, minutes, 0, 0, time.UTC)
+		h.runs = append(h.runs, storage.Record{ID: id(i), Job: "a", State: jobs.Failed,
+			ScheduledAt: at, CreatedAt: at})
+	}
+	r := newReader(options(h))
+	outcomes := []storage.Outcome{{ScheduledAt: now.Add(-time.Hour), State: jobs.Succeeded}}
+	for range 2 {
+		c, err := r.days.calendar(t.Context(), view, outcomes, 1, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		week := c.Weeks[len(c.Weeks)-1]
+		for place, want := range map[int]string{5: "5 bad ×2", 6: "6 bad ×1"} {
+			if got := week[place].Name + " " + week[place].Class + " " +
+				week[place].Mark; got != want {
+				t.Errorf("day %d of the week: got %q, want %q", place, got, want)
+			}
+		}
+	}
+	if len(h.counted) != 1 {
+		t.Errorf("the runs were counted %d times, want once", len(h.counted))
+	}
+}
+
 // TestPickedTimesAreExplained sends what a browser sends for a picked time, with and without a
 // script, and a time without a zone.
 func TestPickedTimesAreExplained(t *testing.T) {

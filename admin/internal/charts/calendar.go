@@ -74,7 +74,7 @@ type CalendarDay struct {
 
 // FirstDay returns the begin of the first day of a calendar.
 func FirstDay(now time.Time, zone *time.Location) time.Time {
-	return DayOf(now, zone).AddDate(0, 0, 1-CalendarDays)
+	return DayAfter(now, 1-CalendarDays, zone)
 }
 
 // NewCalendar draws the last days of a job in its zone, up to now. tallies has the days that have
@@ -91,7 +91,7 @@ func NewCalendar(job string, zone *time.Location, tallies map[time.Time]DayTally
 	var runs, succeeded int
 	more := false
 	for i := range CalendarDays {
-		from := first.AddDate(0, 0, i)
+		from := DayAfter(now, 1-CalendarDays+i, zone)
 		tally := tallies[from]
 		day := newCalendarDay(job, from, tally)
 		if from.Before(known) {
@@ -121,9 +121,17 @@ func NewCalendar(job string, zone *time.Location, tallies map[time.Time]DayTally
 }
 
 // DayOf returns the begin of the day of a time in a zone.
-func DayOf(t time.Time, zone *time.Location) time.Time {
+func DayOf(t time.Time, zone *time.Location) time.Time { return DayAfter(t, 0, zone) }
+
+// DayAfter returns the begin of the day that is a number of days after that of a time in a zone. If
+// the clocks skip midnight, the day begins when they change.
+func DayAfter(t time.Time, days int, zone *time.Location) time.Time {
 	year, month, day := t.In(zone).Date()
-	return time.Date(year, month, day, 0, 0, 0, 0, zone)
+	begin := time.Date(year, month, day+days, 0, 0, 0, 0, zone)
+	if begin.Day() != time.Date(year, month, day+days, 12, 0, 0, 0, zone).Day() {
+		_, begin = begin.ZoneBounds() // it was before the change of the clocks
+	}
+	return begin
 }
 
 // weekday counts from Monday.
@@ -146,7 +154,7 @@ func newCalendarDay(job string, from time.Time, tally DayTally) CalendarDay {
 	case runs > 0:
 		day.Path = param.Address("/runs", url.Values{"job": {job},
 			"from":  {from.UTC().Format(time.RFC3339)},
-			"until": {from.AddDate(0, 0, 1).UTC().Format(time.RFC3339)}})
+			"until": {DayAfter(from, 1, from.Location()).UTC().Format(time.RFC3339)}})
 	}
 	switch {
 	case failed > 0:

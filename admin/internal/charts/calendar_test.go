@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,5 +79,68 @@ func TestCalendar(t *testing.T) {
 	}
 	if !c.Unknown || c.Words != "more than 12,359 runs" {
 		t.Errorf("words are %q, unknown %v", c.Words, c.Unknown)
+	}
+}
+
+// TestCalendarWithoutMidnights draws jobs in zones whose clocks skip midnight on one day. Each day
+// has one run at noon.
+func TestCalendarWithoutMidnights(t *testing.T) {
+	for name, test := range map[string]struct {
+		zone  string
+		first time.Time // when the day begins
+	}{
+		// time.Date returns 23:00 on the day before for midnight in Santiago, and 01:00 in Cairo
+		"Santiago": {"America/Santiago", time.Date(2026, 9, 6, 4, 0, 0, 0, time.UTC)},
+		"Cairo":    {"Africa/Cairo", time.Date(2026, 4, 23, 22, 0, 0, 0, time.UTC)},
+	} {
+		zone, err := time.LoadLocation(test.zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if local := test.first.In(zone); local.Hour() != 1 ||
+			local.Add(-time.Second).Hour() != 23 {
+			t.Fatalf("%s: the clocks do not skip midnight at %s", name, local)
+		}
+		for _, after := range []int{0, 1, 14, CalendarDays - 1} { // days since the clocks changed
+			year, month, today := test.first.In(zone).Date()
+			noon := func(i int) time.Time { // of the day i of the calendar
+				return time.Date(year, month, today+after+1-CalendarDays+i, 12, 0, 0, 0, zone)
+			}
+			now, tallies := noon(CalendarDays-1), make(map[time.Time]DayTally)
+			for i := range CalendarDays {
+				var tally DayTally
+				tally.Add(jobs.Succeeded, 1, time.Time{})
+				tallies[DayOf(noon(i), zone)] = tally
+			}
+			c := NewCalendar("a", zone, tallies, FirstDay(now, zone), now)
+			if want := "30 runs, 100.0% succeeded"; c.Words != want || c.Unknown {
+				t.Errorf("%s after %d days: got %q, unknown %v, want %q", name, after, c.Words,
+					c.Unknown, want)
+			}
+			i := 0
+			for place, day := range slices.Concat(c.Weeks...) {
+				if day.Name == "" {
+					continue
+				}
+				want := noon(i)
+				title := want.Format(time.DateOnly) + ": 1 run, 0 failed, 0 skipped"
+				if day.Title != title || day.Name != want.Format("2") ||
+					place%7 != weekday(want) || day.Today != (i == CalendarDays-1) {
+					t.Errorf("%s after %d days: day %d at %d is %+v, want %s", name, after, i,
+						place, day, title)
+				}
+				i++
+			}
+			if i != CalendarDays {
+				t.Errorf("%s after %d days: got %d days, want %d", name, after, i, CalendarDays)
+			}
+		}
+		begin, tomorrow := DayOf(test.first, zone), DayOf(test.first.Add(24*time.Hour), zone)
+		yesterday := DayOf(test.first.Add(-time.Second), zone)
+		if !begin.Equal(test.first) || tomorrow.Sub(begin) != 23*time.Hour ||
+			begin.Sub(yesterday) != 24*time.Hour {
+			t.Errorf("%s: the days begin at %s, %s, %s, want one at %s", name, yesterday, begin,
+				tomorrow, test.first.In(zone))
+		}
 	}
 }
