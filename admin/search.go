@@ -94,9 +94,8 @@ func (s *searchResults) searchJobs(ctx context.Context, r *reader) error {
 	filter := storage.JobFilter{Text: s.text, Limit: foundOfEach + 1}
 	narrows := narrowing(filter)
 	for i := range index.states {
-		v := &index.states[i]
-		if narrows(v) && !s.addJob(foundJob{v.Job, v.Description, v.Group}) {
-			break
+		if v := &index.states[i]; narrows(v) {
+			s.addJob(foundJob{v.Job, v.Description, v.Group})
 		}
 	}
 	if len(s.Jobs) > 0 {
@@ -112,17 +111,16 @@ func (s *searchResults) searchJobs(ctx context.Context, r *reader) error {
 	return nil
 }
 
-// addJob adds a job to the results, and reports whether there was room for it.
-func (s *searchResults) addJob(job foundJob) bool {
-	if len(s.Jobs) == foundOfEach {
-		s.More = true
-		return false
-	}
+// addJob adds a job to the results if there is room for it. The searched job is noted in any case.
+func (s *searchResults) addJob(job foundJob) {
 	if job.Name == s.text {
 		s.exact = append(s.exact, param.JobPath(job.Name))
 	}
+	if len(s.Jobs) == foundOfEach {
+		s.More = true
+		return
+	}
 	s.Jobs = append(s.Jobs, job)
-	return true
 }
 
 func (s *searchResults) searchResources(ctx context.Context, r *reader) error {

@@ -110,12 +110,17 @@ func TestSearchLeadsToAnExactHit(t *testing.T) {
 	o := contention()
 	h := o.Store.(*history)
 	h.jobs = append(h.jobs, job("public/events", "@daily"))
+	for i := range foundOfEach + 1 {
+		h.jobs = append(h.jobs, job(fmt.Sprintf("a-%02d-nightly", i), "@daily"))
+	}
+	h.jobs = append(h.jobs, job("nightly", "@daily"))
 	handler := newServer(t, o).Handler()
 	for text, want := range map[string]string{
 		"rollup-sales":    param.JobPath("rollup-sales"),
 		" rollup-sales ":  param.JobPath("rollup-sales"),
 		"public/orders":   locks.TimelinePath("public/orders"),
 		id(10).String():   param.RunPath(id(10)),
+		"nightly":         param.JobPath("nightly"), // other results fill the page
 		"rollup":          "",
 		"public/events":   "", // a job and a table
 		id(777).String():  "",
