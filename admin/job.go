@@ -175,11 +175,15 @@ func (s jobPages) jobsPage(w http.ResponseWriter, r *http.Request) {
 			if err != nil {
 				return v, err
 			}
-			failing, err := lists.failing(ctx, snap.Now)
+			failing, err := lists.failing(ctx, snap.Now, jobFailing)
 			if err != nil {
 				return v, err
 			}
-			v.Chips, v.Total = stateChips(p, v.Filter, index.counts(q, failing))
+			lastFailed, err := lists.failing(ctx, snap.Now, jobLastFailed)
+			if err != nil {
+				return v, err
+			}
+			v.Chips, v.Total = stateChips(p, v.Filter, index.counts(q, failing, lastFailed))
 			if v.Filter.Any() {
 				v.Matching = matchingQuery(p)
 			}

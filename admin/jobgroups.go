@@ -128,8 +128,8 @@ func (r *jobLister) jobIndex(ctx context.Context, now time.Time) (*jobIndex, err
 
 // counts returns the numbers of jobs that the list has with each state and with each choice of
 // paused. The other fields of the filter stay.
-func (x *jobIndex) counts(q jobQuery, failing map[string]bool) map[jobFields]int {
-	var all, failed, never, paused int
+func (x *jobIndex) counts(q jobQuery, failing, lastFailed map[string]bool) map[jobFields]int {
+	var all, failed, failedLast, never, paused int
 	states := make(map[jobs.State]int)
 	narrows := narrowing(q.JobFilter)
 	for i := range x.states {
@@ -153,11 +153,15 @@ func (x *jobIndex) counts(q jobQuery, failing map[string]bool) map[jobFields]int
 		if len(failing) > 0 && failing[s.Job] {
 			failed++
 		}
+		if len(lastFailed) > 0 && lastFailed[s.Job] {
+			failedLast++
+		}
 		if neverRun(s) {
 			never++
 		}
 	}
-	counts := map[jobFields]int{{}: all, {State: jobFailing}: failed, {State: jobNeverRun}: never,
+	counts := map[jobFields]int{{}: all, {State: jobFailing}: failed,
+		{State: jobLastFailed}: failedLast, {State: jobNeverRun}: never,
 		{Paused: "yes"}: paused, {Paused: "no"}: all - paused}
 	for state, n := range states {
 		counts[jobFields{State: string(state)}] = n

@@ -24,7 +24,7 @@ func stateChips(p param.Set, f jobFields, counts map[jobFields]int) (chips []job
 			"skip", "", "after", "", "before", ""), Here: f.State == state && f.Paused == paused,
 			Jobs: counts[jobFields{State: state, Paused: paused}]}
 		switch jobs.State(state) {
-		case jobs.Failed, jobs.TimedOut, jobs.Lost, jobFailing:
+		case jobs.Failed, jobs.TimedOut, jobs.Lost, jobFailing, jobLastFailed:
 			chip.Class = "bad"
 		case jobs.Skipped, jobs.Missed:
 			chip.Class = "warn"
@@ -37,6 +37,9 @@ func stateChips(p param.Set, f jobFields, counts map[jobFields]int) (chips []job
 	chips = []jobLink{link("All", "", ""),
 		link("Running", string(jobs.Running), ""), link("Waiting", string(jobs.Waiting), ""),
 		link("Failing", jobFailing, "")}
+	if f.State == jobLastFailed { // from a link of the overview
+		chips = append(chips, link("Last run failed, timed out or lost", jobLastFailed, ""))
+	}
 	ended := []jobs.State{jobs.Failed, jobs.TimedOut, jobs.Lost, jobs.Skipped, jobs.Missed}
 	if shown := jobs.State(f.State); slices.Contains(jobs.States(), shown) && shown.Final() &&
 		!slices.Contains(ended, shown) {

@@ -20,6 +20,9 @@ import (
 const (
 	// jobFailing selects jobs whose last runs all failed, by the rule of the status.
 	jobFailing = "failing"
+	// jobLastFailed selects jobs whose last run failed, timed out or was lost, as the overview
+	// does.
+	jobLastFailed = "last_failed"
 	// jobNeverRun selects jobs without any run.
 	jobNeverRun = "never_run"
 )
@@ -30,8 +33,11 @@ func jobStateNames() []string {
 	for _, state := range jobs.States() {
 		names = append(names, string(state))
 	}
-	return append(names, jobFailing, jobNeverRun)
+	return append(names, jobConditions()...)
 }
+
+// jobConditions are the values that are no states of runs.
+func jobConditions() []string { return []string{jobFailing, jobLastFailed, jobNeverRun} }
 
 // jobOrder is the order of a list of jobs.
 type jobOrder string
@@ -49,7 +55,7 @@ func jobOrders() []jobOrder { return []jobOrder{byName, byState, byDuration, byN
 // jobQuery selects, orders and pages jobs.
 type jobQuery struct {
 	storage.JobFilter
-	Condition  string // jobFailing, jobNeverRun or ""
+	Condition  string // one of jobConditions, or ""
 	Order      jobOrder
 	Descending bool
 	Skip       int
@@ -64,7 +70,7 @@ func readJobQuery(p param.Set, limit int) (q jobQuery, err error) {
 	if err != nil {
 		return q, err
 	}
-	if state == jobFailing || state == jobNeverRun {
+	if slices.Contains(jobConditions(), state) {
 		if len(p.Values["state"]) > 1 {
 			return q, param.Errorf("state is given %d times, expected once", len(p.Values["state"]))
 		}
@@ -97,22 +103,27 @@ func readJobQuery(p param.Set, limit int) (q jobQuery, err error) {
 }
 
 // selecting returns a function that reports whether the list has a job. The store does the same for
-// the parts of a JobFilter.
+// the parts of a JobFilter. failing are the jobs of the condition, if it depends on failures.
 func (q jobQuery) selecting(failing map[string]bool) func(*storage.JobState) bool {
 	narrows := narrowing(q.JobFilter)
 	return func(s *storage.JobState) bool {
 		return narrows(s) && (q.State == "" || slices.Contains(statesOf(*s), q.State)) &&
 			(q.Paused == nil || s.Paused == *q.Paused) &&
-			(q.Condition != jobFailing || failing[s.Job]) &&
-			(q.Condition != jobNeverRun || neverRun(s))
+			(q.Condition != jobNeverRun || neverRun(s)) &&
+			(q.Condition == "" || q.Condition == jobNeverRun || failing[s.Job])
 	}
 }
 
 func neverRun(s *storage.JobState) bool { return !s.Running && !s.Waiting && s.Last == "" }
 
-// failing returns the jobs whose last runs all failed.
-func (r *jobLister) failing(ctx context.Context, now time.Time) (map[string]bool, error) {
-	names, err := r.FailingJobs(ctx, now, r.rules)
+// failing returns the jobs of the condition jobFailing or jobLastFailed.
+func (r *jobLister) failing(ctx context.Context, now time.Time,
+	condition string) (map[string]bool, error) {
+	rules := r.rules
+	if condition == jobLastFailed {
+		rules.FailingAfter = 1
+	}
+	names, err := r.FailingJobs(ctx, now, rules)
 	if err != nil {
 		return nil, fmt.Errorf("failing jobs: %w", err)
 	}
@@ -175,8 +186,8 @@ func (r *jobLister) selection(ctx context.Context, now time.Time,
 		return nil, err
 	}
 	var failing map[string]bool
-	if q.Condition == jobFailing {
-		if failing, err = r.failing(ctx, now); err != nil {
+	if q.Condition == jobFailing || q.Condition == jobLastFailed {
+		if failing, err = r.failing(ctx, now, q.Condition); err != nil {
 			return nil, err
 		}
 	}

@@ -83,6 +83,8 @@ func TestJobsAreSorted(t *testing.T) {
 		"sort=next&state=failed":              "charlie delta",
 		"sort=duration&state=succeeded":       "foxtrot alpha",
 		"state=failing":                       "charlie",
+		"state=last_failed":                   "charlie delta",
+		"state=last_failed&text=a&sort=next":  "charlie delta",
 		"state=never_run":                     "echo",
 		"state=never_run&text=x":              "",
 		"sort=next&limit=2&skip=2":            "bravo echo",
@@ -111,12 +113,47 @@ func TestJobsAreSorted(t *testing.T) {
 		}
 	}
 	for _, query := range []string{"sort=size", "order=desc", "skip=3", "sort=next&after=alpha",
-		"sort=next&order=up", "state=asleep", "state=failing&state=failed"} {
+		"sort=next&order=up", "state=asleep", "state=failing&state=failed",
+		"state=last_failed&state=lost"} {
 		for _, path := range []string{"/jobs?", "/api/v1/jobs?"} {
 			if reply := get(t, handler, path+query); reply.Code != http.StatusBadRequest {
 				t.Errorf("%s%s: %d, want 400", path, query, reply.Code)
 			}
 		}
+	}
+}
+
+// TestOverviewLeadsToFailedJobs checks that the overview links a list of the jobs whose last run
+// failed that has as many jobs as it says.
+func TestOverviewLeadsToFailedJobs(t *testing.T) {
+	h := &history{now: noon}
+	for i := range 20 {
+		name := fmt.Sprintf("job-%02d", i)
+		h.jobs = append(h.jobs, job(name, "0 5 * * *", name))
+		states := [][]jobs.State{{jobs.Failed}, {jobs.TimedOut}, {jobs.Lost},
+			{jobs.Skipped, jobs.Failed}, {jobs.Succeeded, jobs.Failed}}[i%5]
+		for n, state := range states {
+			h.runs = append(h.runs, done(100*i+n, name, "replica-1", time.Duration(n+1)*time.Hour,
+				time.Second, state))
+		}
+	}
+	slices.SortFunc(h.runs, func(a, b storage.Record) int {
+		return b.CreatedAt.Compare(a.CreatedAt)
+	})
+	handler := newServer(t, options(h)).Handler()
+	link := regexp.MustCompile(`<a href="(/jobs[^"]*)">4 more jobs</a>`).
+		FindStringSubmatch(flat(get(t, handler, "/").Body.String()))
+	if link == nil {
+		t.Fatal("the overview has no link to 4 more jobs than the 12 that it lists")
+	}
+	body := flat(get(t, handler, link[1]).Body.String())
+	if rows := rowsOf(body); len(rows) != 16 {
+		t.Errorf("%s: got %s, want 16 jobs", link[1], rows)
+	}
+	const chip = `aria-current="true">Last run failed, timed out or lost ` +
+		`<span class="n bad">16</span></a>`
+	if !strings.Contains(body, chip) {
+		t.Errorf("%s: the page lacks the chip %s: %s", link[1], chip, body)
 	}
 }
 

@@ -158,7 +158,9 @@ func describedOperations() map[string]operation {
 				text("group", "Of this group."),
 				someOf("state", "For waiting and running: jobs with such a run. For other "+
 					"states: jobs whose last run ended in it. For failing: jobs whose last runs "+
-					"all failed, by the rule of the status. For never_run: jobs without a run.",
+					"all failed, by the rule of the status. For last_failed: jobs whose last run "+
+					"failed, timed out or was lost, even if later firings were skipped. "+
+					"For never_run: jobs without a run.",
 					jobStateNames()),
 				someOf("source", "The source of the job.",
 					[]storage.Source{storage.FromConfig, storage.FromStore}),

@@ -30,7 +30,8 @@ type FailingJob struct {
 }
 
 // FailingJobs returns the jobs whose last runs all failed, by the rule of the status, sorted by
-// name. A job whose last run succeeded is none of them. Of at most maxSuspects jobs it is known.
+// name. With a Rules.FailingAfter of 1, these are the jobs of Overview.Failing. A job whose last
+// run succeeded is none of them. Of at most maxSuspects jobs it is known.
 func (r *Reader) FailingJobs(ctx context.Context, now time.Time, rules Rules) ([]string, error) {
 	facts, err := r.known.Get(ctx, now)
 	if err != nil {
