@@ -79,8 +79,8 @@ func (r *Reader) replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 	return views, nil
 }
 
-// BusyReplicas returns the replicas with the runs of each. The number of busy workers is that of
-// the listed runs, because the number of the last heartbeat is older.
+// BusyReplicas returns the replicas with the runs of each. The numbers of runs and of busy workers
+// are those of the listed runs, because the snapshot and the last heartbeat are older.
 func (r *Reader) BusyReplicas(ctx context.Context, p Snapshot) ([]Replica, error) {
 	running, err := r.Runs(ctx, storage.RunFilter{States: []jobs.State{jobs.Running},
 		Limit: storage.MaxBatch})
@@ -96,7 +96,11 @@ func (r *Reader) BusyReplicas(ctx context.Context, p Snapshot) ([]Replica, error
 				replicas[i].Runs = append(replicas[i].Runs, run)
 			}
 		}
-		replicas[i].Busy = min(len(replicas[i].Runs), replicas[i].Workers)
+		n := len(replicas[i].Runs)
+		replicas[i].Busy = min(n, replicas[i].Workers)
+		if n > replicas[i].Running || len(running) < storage.MaxBatch { // there are no other runs
+			replicas[i].Running = n
+		}
 	}
 	return replicas, nil
 }
