@@ -51,9 +51,12 @@ func (s runPages) cancelPage(w http.ResponseWriter, r *http.Request) {
 					fmt.Sprintf("The handler of %s was cancelled. It has 10 s to return.",
 						words.Cut(run.Job, 100))}, err
 			}
-			return outcome{param.RunPath(id),
-				fmt.Sprintf("The run of %s was cancelled before its start.",
-					words.Cut(run.Job, 100))}, err
+			before := "its start"
+			if last, started := run.LastAttempt(); started {
+				before = fmt.Sprintf("attempt %d", last.Attempt)
+			}
+			return outcome{param.RunPath(id), fmt.Sprintf("The run of %s was cancelled before %s.",
+				words.Cut(run.Job, 100), before)}, err
 		},
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
+	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -236,5 +237,30 @@ func TestRefusalIsASentence(t *testing.T) {
 		"everything.<"
 	if reply.Code != http.StatusForbidden || !strings.Contains(flat(reply.Body.String()), want) {
 		t.Errorf("%d: the page lacks the reason as a sentence", reply.Code)
+	}
+}
+
+// TestCancelledWaitingRun checks what the page says about a run that was cancelled while it waited:
+// for its start, or for its second attempt.
+func TestCancelledWaitingRun(t *testing.T) {
+	for want, change := range map[string]func(*storage.Record){
+		"The run of load was cancelled before its start.": func(*storage.Record) {},
+		"The run of load was cancelled before attempt 2.": func(r *storage.Record) {
+			r.StartedAt, r.Attempt = new(ago(time.Hour)), 2
+			r.RetryWaits = []storage.RetryWait{{From: ago(time.Minute)}}
+		},
+	} {
+		h := &history{now: noon, jobs: []storage.JobView{job("load", "@daily")}}
+		run := running(1, "load", "replica-1", time.Hour)
+		run.State, run.StartedAt, run.Attempt = jobs.Waiting, nil, 0
+		change(&run)
+		h.runs = []storage.Record{run}
+		o, _ := withControl(options(h))
+		handler := newServer(t, o).Handler()
+		page := param.RunPath(run.ID)
+		reply := post(handler, page+"/cancel", sent().Encode())
+		if got := noticeOf(t, handler, reply); got != page+" "+want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
