@@ -53,7 +53,7 @@ func newRunSearch(text string) (s runSearch) {
 			}
 			var word string
 			word, rest = cutWord(next)
-			value += " " + word
+			value = strings.TrimLeft(value+" "+word, " ") // the colon may have blanks after it
 		}
 		s.terms, text = append(s.terms, runTerm{name, value}), rest
 	}
