@@ -8,10 +8,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/locks"
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // outline returns a tree as text, with a mark for held nodes (*) and the number of waiters.
@@ -216,5 +218,33 @@ func TestLocksSayForWhomRunsWait(t *testing.T) {
 	if body := flat(get(t, handler, "/").Body.String()); !strings.Contains(body,
 		`<span class="below">usually 9 min</span>`) {
 		t.Error("the overview does not say how long archive-orders usually takes")
+	}
+}
+
+// TestMoreResourcesAreLinked checks that the page of locks links all resources that are held or
+// waited for, if it lists only some of them.
+func TestMoreResourcesAreLinked(t *testing.T) {
+	h := &history{now: noon}
+	blocker := running(1, "load", "replica-1", time.Minute)
+	h.runs = []storage.Record{blocker}
+	for i := range 300 { // none is held any more
+		name := fmt.Sprintf("table_%03d", i)
+		h.jobs = append(h.jobs, job(fmt.Sprintf("job-%03d", i), "@daily", name))
+		h.runs = append(h.runs, waiting(1000+i, fmt.Sprintf("job-%03d", i), time.Second,
+			table(name).Key(), blocker))
+	}
+	handler := newServer(t, options(h)).Handler()
+	body := flat(get(t, handler, "/locks").Body.String())
+	more := regexp.MustCompile(`\d+ more resources <a href="([^"]*)">held</a> or ` +
+		`<a href="([^"]*)">waited for</a>`).FindStringSubmatch(body)
+	if more == nil {
+		t.Fatalf("the page does not link more resources: %s", body)
+	}
+	for place, want := range []bool{false, true} { // held, waited for
+		linked := get(t, handler, more[1+place]).Body.String()
+		if got := strings.Contains(linked, "table_299") || strings.Contains(linked,
+			"on the next pages"); got != want {
+			t.Errorf("%s has the resources: %v, want %v", more[1+place], got, want)
+		}
 	}
 }
