@@ -15,7 +15,7 @@ type Tab struct {
 	Here       bool
 }
 
-// Tabs links the lock pages, and keeps the selected resource for those that accept one.
+// Tabs links the lock pages. All but the first keep the selected resource.
 func Tabs(address string) []Tab {
 	path, rawQuery, _ := strings.Cut(address, "?")
 	query := url.Values{}
@@ -27,7 +27,7 @@ func Tabs(address string) []Tab {
 		{"/locks/upcoming", "Upcoming conflicts", false}}
 	for i, tab := range tabs {
 		tabs[i].Here = tab.Path == path
-		if tab.Path == "/locks/timeline" || tab.Path == "/locks/upcoming" {
+		if tab.Path != "/locks" {
 			tabs[i].Path = param.Address(tab.Path, query)
 		}
 	}
