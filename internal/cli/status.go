@@ -99,7 +99,7 @@ func (c *commandLine) printStatus(o admin.Overview) error {
 	}
 	problems := make([][]string, len(v.Problems))
 	for i, p := range v.Problems {
-		problems[i] = []string{string(p.Severity), age(v.Now, p.Since), p.Text}
+		problems[i] = []string{string(p.Severity), orMore(age(v.Now, p.Since), p.AtLeast), p.Text}
 	}
 	for _, list := range []statusList{
 		{"problem", "problems", "SEVERITY\tFOR\tPROBLEM", problems, 0},
@@ -161,14 +161,19 @@ func endedLast(list []admin.Replica) []admin.Replica {
 	return list
 }
 
+// orMore returns a number or a duration, which may be a lower bound.
+func orMore(figure string, atLeast bool) string {
+	if atLeast {
+		return figure + " or more"
+	}
+	return figure
+}
+
 func failingRows(o admin.Overview) (rows [][]string) {
 	for _, group := range o.Failing {
 		for _, j := range group.Jobs {
-			failures := fmt.Sprint(j.Failures)
-			if j.AtLeast {
-				failures += " or more"
-			}
-			rows = append(rows, []string{j.Job, failures, age(o.Now, &j.Since), group.Error})
+			rows = append(rows, []string{j.Job, orMore(fmt.Sprint(j.Failures), j.AtLeast),
+				orMore(age(o.Now, &j.Since), j.AtLeast), group.Error})
 		}
 	}
 	return rows

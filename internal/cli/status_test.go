@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,5 +83,21 @@ func TestStatusOfAnUnknownSeverity(t *testing.T) {
 	if got := perform(t, nil, "status", "--server", server); got.code != unknownStatus ||
 		got.out != "PURPLE: x\n\n" {
 		t.Errorf("got %+v, want the status and exit code %d", got, unknownStatus)
+	}
+}
+
+// The first of the failures that were read may not be the first failure.
+func TestFailuresThatAreLowerBounds(t *testing.T) {
+	for atLeast, want := range map[bool][]string{false: {"mails", "20", "20s", "no route"},
+		true: {"mails", "20 or more", "20s or more", "no route"}} {
+		var o admin.Overview
+		if err := json.Unmarshal(fmt.Appendf(nil, `{"now": "2026-03-14T03:12:15Z", "failing": [{
+			"error": "no route", "jobs": [{"job": "mails", "failures": 20, "at_least": %v,
+			"since": "2026-03-14T03:11:55Z"}]}]}`, atLeast), &o); err != nil {
+			t.Fatal(err)
+		}
+		if got := failingRows(o); len(got) != 1 || !slices.Equal(got[0], want) {
+			t.Errorf("at least %v: got %q, want %q", atLeast, got, want)
+		}
 	}
 }

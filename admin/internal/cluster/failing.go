@@ -24,7 +24,7 @@ type FailingGroup struct {
 type FailingJob struct {
 	Job      string    `json:"job"`
 	Failures int       `json:"failures"` // in a row
-	AtLeast  bool      `json:"at_least"` // there may be more
+	AtLeast  bool      `json:"at_least"` // there may be earlier failures, before Since
 	Since    time.Time `json:"since"`    // end of the first failure
 	Last     time.Time `json:"last"`     // end of the last failure
 }

@@ -55,7 +55,8 @@ func failingProblems(e Evidence, add func(Problem)) {
 		}
 		text := "Job " + words.Cut(job, 200) + " failed " + times + " in a row."
 		p := Problem{Kind: KindJobFailing, Severity: Red, Subject: job, Link: param.JobPath(job),
-			Text: text, Since: &s.Since, EndedAt: s.EndedAt, Count: s.Failures, ended: text}
+			Text: text, Since: &s.Since, AtLeast: s.Open, EndedAt: s.EndedAt, Count: s.Failures,
+			ended: text}
 		if s.EndedAt != nil {
 			p.Text += " Its last run succeeded."
 		}
@@ -284,7 +285,7 @@ func skippedProblems(e Evidence, w waitFacts, add func(Problem)) {
 			text += " Reason: " + words.Sentence(why)
 		}
 		add(Problem{Kind: KindSkipped, Severity: Amber, Subject: job, Link: param.JobPath(job),
-			Since: &since, Count: n, Text: text,
+			Since: &since, AtLeast: n == outcomesOfJob, Count: n, Text: text,
 			ended: "Job " + words.Cut(job, 200) + " was skipped several times in a row."})
 	}
 }

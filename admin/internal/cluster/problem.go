@@ -15,6 +15,7 @@ type Problem struct {
 	Text     string     `json:"text"`
 	Link     string     `json:"link"`               // path of the page, without a prefix
 	Since    *time.Time `json:"since,omitempty"`    // by the store's clock, if it is known
+	AtLeast  bool       `json:"at_least,omitempty"` // it may have begun before Since
 	EndedAt  *time.Time `json:"ended_at,omitempty"` // it has ended, and is shown for HoldTime
 	Count    int        `json:"count,omitempty"`    // failures, waiting runs, skips or the like
 
@@ -91,7 +92,8 @@ func (k Kind) LinkText() string {
 // IsLoss reports whether a replica is lost and not back.
 func (p Problem) IsLoss() bool { return p.Kind == KindReplicaLost && p.EndedAt == nil }
 
-// sortProblems sorts problems: the most severe first, then by kind, then the newest first.
+// sortProblems sorts problems: the most severe first, then by kind, then the newest first. Those
+// that may have begun before Since are last, because their Since grows with each failure.
 func sortProblems(problems []Problem) {
 	since := func(p Problem) time.Time {
 		if p.Since == nil {
@@ -99,10 +101,19 @@ func sortProblems(problems []Problem) {
 		}
 		return *p.Since
 	}
+	bound := func(p Problem) int {
+		if p.AtLeast {
+			return 1
+		}
+		return 0
+	}
 	kinds := Kinds()
 	slices.SortStableFunc(problems, func(a, b Problem) int {
-		return cmp.Or(b.Severity.Rank()-a.Severity.Rank(),
-			slices.Index(kinds, a.Kind)-slices.Index(kinds, b.Kind),
-			since(b).Compare(since(a)), strings.Compare(a.Subject, b.Subject))
+		order := cmp.Or(b.Severity.Rank()-a.Severity.Rank(),
+			slices.Index(kinds, a.Kind)-slices.Index(kinds, b.Kind), bound(a)-bound(b))
+		if order == 0 && !a.AtLeast {
+			order = since(b).Compare(since(a))
+		}
+		return cmp.Or(order, strings.Compare(a.Subject, b.Subject))
 	})
 }

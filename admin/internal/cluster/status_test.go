@@ -356,6 +356,29 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// TestProblemsThatMayBeOlderAreLast checks that the order of two failing jobs stays while the
+// first of the failures that were read grows younger.
+func TestProblemsThatMayBeOlderAreLast(t *testing.T) {
+	const fail = jobs.Failed
+	for _, since := range []time.Duration{time.Second, time.Hour} {
+		e := healthyEvidence()
+		all := slices.Repeat([]jobs.State{fail}, outcomesOfJob)
+		e.Outcomes["invoices"] = ran(since, all...)
+		e.Outcomes["mails"] = ran(10*time.Minute, all...)
+		e.Outcomes["reminders"] = ran(20*time.Minute, fail, fail, fail, jobs.Succeeded)
+		var order []string
+		for _, p := range NewStatus(e).Problems {
+			order = append(order, p.Subject)
+			if want := p.Subject != "reminders"; p.AtLeast != want {
+				t.Errorf("%s: at least is %v, want %v", p.Subject, p.AtLeast, want)
+			}
+		}
+		if want := []string{"reminders", "invoices", "mails"}; !slices.Equal(order, want) {
+			t.Errorf("the last failure was %v ago: got %v, want %v", since, order, want)
+		}
+	}
+}
+
 // TestHeadlineIsShort checks a cluster with more kinds of problems than a headline names.
 func TestHeadlineIsShort(t *testing.T) {
 	e := healthyEvidence()

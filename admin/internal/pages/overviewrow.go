@@ -27,6 +27,7 @@ func problemRows(now time.Time, problems []cluster.Problem) template.HTML {
 			h.Relative(words.At(now, *p.EndedAt))
 		case p.Since != nil:
 			h.Add(`for `)
+			h.AddIf(p.AtLeast, `more than `)
 			h.Ticking(words.At(now, *p.Since))
 		}
 		h.Add(`</span> <span class="do"><a href="`, p.Link, `">`, p.Kind.LinkText())
@@ -132,6 +133,7 @@ func failingRows(now time.Time, groups []cluster.FailingGroup) template.HTML {
 			h.AddIf(job.AtLeast, `at least `)
 			h.AddText(words.Figure(job.Failures, "failure", "failures"))
 			h.Add(` in a row</span></span> <span class="sub">for `)
+			h.AddIf(job.AtLeast, `more than `)
 			h.Ticking(words.At(now, job.Since))
 			h.Add(`, last `)
 			h.Relative(words.At(now, job.Last))
