@@ -28,15 +28,17 @@ const watchShifts = `(() => {
 		kept: () => [...first].filter((e) => e.isConnected).length};
 	const brief = ({node, previousRect: a, currentRect: b}) => [node?.nodeName, node?.className,
 		node?.textContent, a.x, a.y, "to", b.x, b.y].join(" ").replace(/\s+/g, " ").slice(-100);
-	const problems = () => document.querySelectorAll(".problems li, main > .note").length;
+	const problems = () => [...document.querySelectorAll(".problems li, main > .note")].map(
+		(e) => e.textContent.trim().replace(/\s+/g, " "));
 	let known = problems();
 	new PerformanceObserver((list) => {
-		const grown = problems() > known;
-		known = problems();
+		const before = known, grown = (known = problems()).length > before.length;
+		const other = [...before.filter((text) => !known.includes(text)).map((text) => "ended: " + text),
+			...known.filter((text) => !before.includes(text)).map((text) => "new: " + text)];
 		for (const entry of list.getEntries()) {
 			if (entry.hadRecentInput || grown) continue;
 			watched.shift += entry.value;
-			watched.sources.push(entry.value.toFixed(4) + ": " + entry.sources.slice(0, 2).map(brief).join("; "));
+			watched.sources.push(entry.value.toFixed(4) + ": " + [...entry.sources.slice(0, 2).map(brief), ...other].join("; "));
 		}
 	}).observe({type: "layout-shift", buffered: true});
 	document.addEventListener("htmx:afterSettle", () => watched.updates++);
