@@ -63,9 +63,11 @@ func (t *cronTable) revise(next []*entry) (r Revision) {
 	return r
 }
 
-// same reports whether two entries of one job have the same definition and description.
+// same reports whether two entries of one job have the same definition, and equal fields that its
+// hash does not cover.
 func (e *entry) same(other *entry) bool {
-	return e.hash == other.hash && e.Description == other.Description
+	return e.hash == other.hash && e.Description == other.Description &&
+		slices.Equal(e.Overridable, other.Overridable) && slices.Equal(e.Secrets, other.Secrets)
 }
 
 // withdraw marks the definition to be withdrawn from the session. The caller has the table's lock.

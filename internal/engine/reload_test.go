@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -170,6 +171,45 @@ func TestReloadCancelsARunBetweenAttempts(t *testing.T) {
 				r.Detail, want)
 		}
 		stop()
+	})
+}
+
+// The hash of a definition covers neither what a trigger can override nor what is secret. A reload
+// applies changes of both.
+func TestReloadChangesOverridableParamsAndSecrets(t *testing.T) {
+	const token = "hunter2hunter2"
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		prints := jobs.Handle("work", func(_ context.Context, run *jobs.Run, _ struct{}) error {
+			fmt.Fprintf(run.Output(), "token %s\n", token)
+			return nil
+		})
+		before := job(t, "job", 10*time.Second)
+		before.Overridable = []string{"region"}
+		replica, stop := c.begin(c.options("a", []jobs.Registration{prints}, before))
+		time.Sleep(15 * time.Second)
+		reload := func(next jobs.Job) {
+			t.Helper()
+			if r, err := replica.SetJobs([]jobs.Job{next}); err != nil ||
+				!slices.Equal(r.Changed, []string{"job"}) {
+				t.Errorf("revision %+v, %v, want the job as changed", r, err)
+			}
+		}
+		after := before
+		after.Overridable = nil
+		reload(after)
+		if now, _ := replica.Configured("job"); len(now.Overridable) > 0 {
+			t.Errorf("a trigger can still override %q", now.Overridable)
+		}
+		after.Secrets = []string{token}
+		reload(after)
+		time.Sleep(10 * time.Second)
+		stop()
+		runs := c.runs("job")
+		run, err := c.store.Run(t.Context(), runs[len(runs)-1].ID)
+		if err != nil || run.Output != "token [redacted]\n" {
+			t.Errorf("output %q, %v, want the token redacted", run.Output, err)
+		}
 	})
 }
 
