@@ -39,6 +39,7 @@ type dispatcher struct {
 	subsets   subsets
 	revision  int       // counts the calls of revise
 	taken     time.Time // when tick last took firings from the timetable
+	dropped   time.Time // when tick last dropped parked firings
 	due       []planned // the buffer of tick
 	// for suspended jobs, the first scheduled time that was not started
 	suspended []planned
@@ -86,8 +87,11 @@ func (d *dispatcher) run(ctx context.Context) {
 	}
 }
 
+// dropInterval is the shortest time between two looks at the parked firings.
+const dropInterval = time.Second
+
 // tick moves every firing that is due to the ready queue, or sets it apart if its job is suspended.
-// It keeps a pace, so that firings gather.
+// It keeps a pace, so that firings gather. It drops parked firings that are overdue.
 func (d *dispatcher) tick() {
 	select {
 	case <-d.revised:
@@ -98,6 +102,12 @@ func (d *dispatcher) tick() {
 		return
 	}
 	now := d.clock.now()
+	if time.Since(d.dropped) >= dropInterval {
+		d.dropped = time.Now()
+		for _, p := range d.ready.dropParked(now) {
+			d.logOverdue(p)
+		}
+	}
 	for at := d.timetable.next(); !at.IsZero() && !at.After(now); at = d.timetable.next() {
 		d.taken = time.Now()
 		members := d.ranking.at(d.taken)
@@ -343,10 +353,9 @@ func (d *dispatcher) take(ctx context.Context, session *liveSession, w worker,
 			d.prefilter.drop(ctx, p)
 			continue
 		}
-		if p.adopted == uuid.Nil && p.entry.overdue(p.ScheduledAt, d.clock.now()) {
+		if p.overdue(d.clock.now()) {
 			p.slots.giveBack()
-			d.log.Debug().Str("job", p.entry.Name).Time("scheduled_at", p.ScheduledAt).
-				Msg("firing is overdue, the misfire policy decides")
+			d.logOverdue(&p)
 			continue
 		}
 		if w.early && !p.mayBeginEarly() { // it came first meanwhile
@@ -357,6 +366,11 @@ func (d *dispatcher) take(ctx context.Context, session *liveSession, w worker,
 		w.slots = p.slots
 		return d.begin(p, session, w)
 	}
+}
+
+func (d *dispatcher) logOverdue(p *pending) {
+	d.log.Debug().Str("job", p.entry.Name).Time("scheduled_at", p.ScheduledAt).
+		Msg("firing is overdue, the misfire policy decides")
 }
 
 // leaves reports whether a queued firing must not begin: its job was removed, changed or suspended,

@@ -219,6 +219,43 @@ func TestGroupLimitPerReplica(t *testing.T) {
 	})
 }
 
+// A firing whose group stays full waits for misfire_threshold. Then a misfire is recorded, and the
+// replica forgets the firing. A firing that may wait for longer stays.
+func TestFiringOfAFullGroupWaitsForItsThreshold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		hog, patient, often := once(t, "hog", 5*time.Second), once(t, "patient", 6*time.Second),
+			job(t, "often", time.Second)
+		patient.MisfireThreshold, patient.Priority = time.Hour, 9
+		often.MisfireBy.NoWorker = jobs.MisfireSkip
+		table := []jobs.Job{hog, patient, often}
+		for i := range table {
+			table[i].Group, table[i].GroupLimits.PerReplica = "night", 1
+		}
+		replica, stop := c.begin(c.options("a",
+			takesBy(map[string]time.Duration{"hog": 5 * time.Minute}), table...))
+		time.Sleep(5*time.Minute - 500*time.Millisecond)
+		if parked := replica.Stats().Parked; parked < 31 || parked > 33 {
+			t.Errorf("%d firings wait for the group, want patient and those of the last 30s",
+				parked)
+		}
+		missed := 0
+		for _, r := range c.runs("often") {
+			if r.State == jobs.Missed && r.Reason == reasons.NoWorker {
+				missed++
+			}
+		}
+		if missed < 250 {
+			t.Errorf("%d misfires recorded, want one for each second before", missed)
+		}
+		time.Sleep(time.Minute)
+		stop()
+		if got := c.outcomes("patient"); !slices.Equal(got, []string{"succeeded"}) {
+			t.Errorf("patient: %v", got)
+		}
+	})
+}
+
 // While a firing waits for a lock, its slot is free for others. It waits for a slot again before it
 // continues.
 func TestWaitingFiringUsesNoSlotOfItsGroup(t *testing.T) {

@@ -54,6 +54,12 @@ func (p *pending) mayBeginEarly() bool {
 // paced reports whether the firing counts as a late run: it is late, and its run has not begun.
 func (p pending) paced() bool { return p.late && p.attempt <= 1 }
 
+// overdue reports whether the misfire policy decides on the firing, because it has not started in
+// time. Adopted runs are never overdue.
+func (p *pending) overdue(now time.Time) bool {
+	return p.adopted == uuid.Nil && p.entry.overdue(p.ScheduledAt, now)
+}
+
 // ready is the queue of pending firings. It is sorted by their positions, then by the rank of this
 // replica, and then in an order that differs by replica, so that replicas do not all try the same
 // firing at the same time. It may be used concurrently.

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"time"
 
+	"github.com/google/uuid"
 	"golang.org/x/sync/semaphore"
 )
 
@@ -123,6 +125,29 @@ func (r *ready) park(p *pending, full *slots) {
 			r.unpark(s)
 		}
 	}
+}
+
+// dropParked removes the firings that are parked for their groups and cannot start any more: their
+// jobs were removed or replaced, or they are overdue. It returns the overdue ones. Parked late runs
+// are adopted, so they stay.
+func (r *ready) dropParked(now time.Time) (overdue []*pending) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.groups {
+		all := s.parked
+		s.parked = all[:0] // it grows only over elements that the loop has read
+		for _, p := range all {
+			switch {
+			case p.adopted == uuid.Nil && p.entry.gone.Load():
+			case p.overdue(now):
+				overdue = append(overdue, p)
+			default:
+				pushHeap(&s.parked, p)
+			}
+		}
+		clear(all[len(s.parked):])
+	}
+	return overdue
 }
 
 // unpark returns the first parked firing to the queue, if there is a slot for it.

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -134,6 +135,49 @@ func TestAllQueuedFiringsAreReleased(t *testing.T) {
 	if p, ok := r.pop(); ok || r.adoptedLen() != 0 || r.lateRoom() != 1 {
 		t.Errorf("%v is left, with %d adopted and room for %d late runs", p.entry, r.adoptedLen(),
 			r.lateRoom())
+	}
+}
+
+// Parked firings that are overdue or whose jobs are gone are dropped wherever they are in the heap.
+// Adopted runs stay, and the others keep their order.
+func TestParkedFiringsAreDropped(t *testing.T) {
+	r := newReady("replica", 1)
+	r.push(inGroup("holder", "night", 1))
+	holder := popped(t, r)
+	adopted := inGroup("adopted", "night", 1)
+	adopted.adopted, adopted.queued = uuid.New(), time.Unix(100, 0)
+	r.push(adopted)
+	removed := inGroup("removed", "night", 1)
+	removed.entry.gone.Store(true)
+	r.push(removed)
+	for i, threshold := range []time.Duration{time.Minute, time.Second, 3 * time.Minute,
+		2 * time.Minute, time.Second} {
+		p := inGroup(fmt.Sprint(i), "night", 1)
+		p.entry.MisfireThreshold = threshold
+		p.Firing.ScheduledAt = time.Unix(110-int64(i), 0)
+		r.push(p)
+	}
+	if p, ok := r.pop(); ok {
+		t.Fatalf("%s is popped, though its group is full", p.entry.Name)
+	}
+	var overdue []string
+	for _, p := range r.dropParked(time.Unix(150, 0)) {
+		overdue = append(overdue, p.entry.Name)
+	}
+	if slices.Sort(overdue); !slices.Equal(overdue, []string{"1", "4"}) {
+		t.Errorf("%q are overdue, want 1 and 4", overdue)
+	}
+	if _, parked := r.lens(); parked != 4 {
+		t.Errorf("%d are still parked, want 4", parked)
+	}
+	var order []string
+	for holds := holder; len(order) < 4; {
+		holds.slots.giveBack()
+		holds = popped(t, r)
+		order = append(order, holds.entry.Name)
+	}
+	if want := []string{"adopted", "3", "2", "0"}; !slices.Equal(order, want) {
+		t.Errorf("popped %q, want %q", order, want)
 	}
 }
 
