@@ -38,20 +38,40 @@ type adopter struct {
 // finds waiting runs of this replica that it does not track: a reply of the store was lost, or a
 // note failed. It reports whether there may be more of them, because it had no room.
 func (a *adopter) adopt(ctx context.Context, session *liveSession) (more bool) {
-	wanted := storage.Adoption{Late: a.ready.lateRoom()}
-	wanted.Limit, wanted.MinWait = a.room()
+	limit, minWait := a.room()
 	defer func() { a.left.Store(more) }()
-	if wanted.Limit == 0 {
+	if limit == 0 {
 		return true
 	}
 	if a.controlState.draining() || a.clockLimit.check(time.Now()) != nil {
 		return false
 	}
-	entries := a.adoptable()
-	if len(entries) == 0 {
-		return false
+	for full := 0; limit > 0; {
+		entries, most := a.adoptable(full, limit)
+		if len(entries) == 0 {
+			break
+		}
+		n, err := a.adoptOf(ctx, session, entries, most, minWait)
+		if err != nil {
+			if ctx.Err() == nil && session.Context().Err() == nil {
+				a.log.Warn().Err(err).Msg("adopt waiting runs failed")
+			}
+			return false
+		}
+		if n < most {
+			break
+		}
+		// the runs of other jobs must not wait for those of the group that bounded this adoption
+		more, full, limit = true, most, limit-n
 	}
-	wanted.Jobs = make([]storage.AdoptedJob, len(entries))
+	return more
+}
+
+// adoptOf adopts at most limit waiting runs of the jobs. It returns how many the store returned.
+func (a *adopter) adoptOf(ctx context.Context, session *liveSession, entries []*entry, limit int,
+	minWait time.Duration) (int, error) {
+	wanted := storage.Adoption{Limit: limit, MinWait: minWait, Late: a.ready.lateRoom(),
+		Jobs: make([]storage.AdoptedJob, len(entries))}
 	for i, e := range entries {
 		wanted.Jobs[i] = storage.AdoptedJob{Name: e.Name, Priority: e.EffectivePriority(),
 			Threshold: e.lateAfter()}
@@ -62,15 +82,10 @@ func (a *adopter) adopt(ctx context.Context, session *liveSession) (more bool) {
 	wanted.Known = known
 	records, err := a.store.Adopt(bounded, session.ID, wanted)
 	begun := end()
-	if err != nil {
-		if ctx.Err() == nil && session.Context().Err() == nil {
-			a.log.Warn().Err(err).Msg("adopt waiting runs failed")
-		}
-		return false
-	}
-	more = len(records) >= wanted.Limit
-	records = slices.DeleteFunc(records, func(r storage.Record) bool { return begun[r.ID] })
 	for _, r := range records {
+		if begun[r.ID] {
+			continue
+		}
 		// also if the job was removed meanwhile: no other replica would find the run
 		i, found := slices.BinarySearchFunc(entries, r.Job, func(e *entry, name string) int {
 			return strings.Compare(e.Name, name)
@@ -80,7 +95,7 @@ func (a *adopter) adopt(ctx context.Context, session *liveSession) (more bool) {
 		}
 		a.begin(entries[i], session, r, a.active.track(r.ID))
 	}
-	return more
+	return len(records), err
 }
 
 // begin queues an adopted run, which is tracked until done is called.
@@ -98,17 +113,26 @@ func (a *adopter) begin(e *entry, session *liveSession, r storage.Record, done f
 	})
 }
 
-// adoptable returns the jobs whose runs this replica may adopt, by name. It leaves out jobs whose
-// groups have no free slot on this replica; another replica may have one.
-func (a *adopter) adoptable() []*entry {
+// adoptable returns the jobs whose runs this replica may adopt, by name, and how many of their runs
+// it may adopt: at most limit, and at most the least room of a group, because all runs may be of
+// that group. It leaves out the jobs of groups with room for at most full runs on this replica:
+// another replica may have more.
+func (a *adopter) adoptable(full, limit int) (adoptable []*entry, most int) {
 	all := a.table.all()
-	adoptable := make([]*entry, 0, len(all))
+	adoptable, most = make([]*entry, 0, len(all)), limit
 	for _, e := range all {
-		if !e.activeVersion.stale() && !a.ready.full(e) {
-			adoptable = append(adoptable, e)
+		if e.activeVersion.stale() {
+			continue
 		}
+		if room, limited := a.ready.groupRoom(e); limited {
+			if room <= full {
+				continue
+			}
+			most = min(most, room)
+		}
+		adoptable = append(adoptable, e)
 	}
-	return adoptable
+	return adoptable, most
 }
 
 // lateAfter returns how long after its scheduled time a run is late, with the largest delay by

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -659,5 +660,107 @@ func TestReplicaWhoseGroupIsFullLeavesRunsToOthers(t *testing.T) {
 		}
 		stopBusy()
 		stopIdle()
+	})
+}
+
+// Waiting runs of a group are shared by the replicas that have slots for them, whether they come
+// from the store or from triggers on a replica. Runs of no group take the other workers meanwhile.
+func TestReplicaAdoptsOnlyRunsWithSlotsOfTheirGroup(t *testing.T) {
+	for _, by := range []string{"the store", "a replica"} {
+		t.Run("triggered by "+by, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t)
+				grouped, plain := triggerable(t, "grouped"), triggerable(t, "plain")
+				grouped.Group, grouped.GroupLimits.PerReplica = "night", 1
+				grouped.Overlap, plain.Overlap = jobs.OverlapAllow, jobs.OverlapAllow
+				o := c.options("a", takes(20*time.Second), grouped, plain)
+				o.Workers = 16 // a replica without a free worker adopts a run too
+				a, stopA := c.begin(o)
+				o.Replica = "b"
+				stopB := c.start(o)
+				time.Sleep(10500 * time.Millisecond)
+				triggers := c.store.Trigger
+				if by == "a replica" {
+					triggers = a.Trigger
+				}
+				var all sync.WaitGroup
+				for i := range 14 {
+					name := "plain"
+					if i < 4 {
+						name = "grouped"
+					}
+					all.Go(func() {
+						if _, err := triggers(t.Context(), byHand,
+							storage.TriggerRequest{Job: name, Key: fmt.Sprint(i)}); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				all.Wait()
+				time.Sleep(1500 * time.Millisecond)
+				running := map[string]int{}
+				for _, r := range slices.Concat(c.runs("grouped"), c.runs("plain")) {
+					if r.State == jobs.Running {
+						running[r.Job+" on "+r.Replica]++
+					}
+				}
+				if running["plain on a"]+running["plain on b"] != 10 ||
+					running["grouped on a"] != 1 || running["grouped on b"] != 1 {
+					t.Errorf("running: %v, want all of plain, and one of grouped on each replica",
+						running)
+				}
+				time.Sleep(time.Minute)
+				ran := map[string]int{}
+				for _, r := range c.runs("grouped") {
+					ran[string(r.State)+" on "+r.Replica]++
+				}
+				if ran["succeeded on a"] != 2 || ran["succeeded on b"] != 2 {
+					t.Errorf("grouped: %v, want two runs on each replica", ran)
+				}
+				stopA()
+				stopB()
+			})
+		})
+	}
+}
+
+// A group with one free slot bounds how many of its runs are adopted, but not those of other jobs.
+func TestAdoptionOfAGroupDelaysNoOtherJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		grouped, plain := triggerable(t, "grouped"), triggerable(t, "plain")
+		grouped.Group, grouped.GroupLimits.PerReplica = "night", 1
+		grouped.Overlap, plain.Overlap = jobs.OverlapAllow, jobs.OverlapAllow
+		stop := c.start(c.options("former", takes(0), grouped, plain))
+		time.Sleep(time.Second)
+		stop()
+		for i := range 14 {
+			name := "grouped"
+			if i >= 4 {
+				name = "plain"
+			}
+			if _, err := c.store.Trigger(t.Context(), byHand,
+				storage.TriggerRequest{Job: name, Key: fmt.Sprint(i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		store := &adopting{Store: c.store}
+		o := c.options("a", takes(20*time.Second), grouped, plain)
+		o.Store, o.Workers = store, 8
+		stop = c.start(o)
+		time.Sleep(500 * time.Millisecond)
+		running := map[string]int{}
+		for _, r := range slices.Concat(c.runs("grouped"), c.runs("plain")) {
+			if r.State == jobs.Running {
+				running[r.Job]++
+			}
+		}
+		store.mu.Lock()
+		if running["grouped"] != 1 || running["plain"] != 7 || !slices.Contains(store.limits, 7) {
+			t.Errorf("running: %v, adopted up to %v at once, want 1 of grouped, and 7 of plain "+
+				"at once", running, store.limits)
+		}
+		store.mu.Unlock()
+		stop()
 	})
 }

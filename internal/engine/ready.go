@@ -64,15 +64,14 @@ func (p *pending) overdue(now time.Time) bool {
 // replica, and then in an order that differs by replica, so that replicas do not all try the same
 // firing at the same time. It may be used concurrently.
 type ready struct {
-	seed       uint64 // of this replica
-	mu         sync.Mutex
-	queue      []*pending        // a heap
-	adopted    int               // how many in the queue are adopted
-	late       *slots            // for late runs
-	lateQueued int               // how many of them are queued or parked
-	groups     map[string]*slots // by group, for groups with a limit per replica
-	wake       chan struct{}     // holds a value when a firing was queued
-	idle       chan struct{}     // holds a value when the queue became empty
+	seed    uint64 // of this replica
+	mu      sync.Mutex
+	queue   []*pending        // a heap
+	adopted int               // how many in the queue are adopted
+	late    *slots            // for late runs
+	groups  map[string]*slots // by group, for groups with a limit per replica
+	wake    chan struct{}     // holds a value when a firing was queued
+	idle    chan struct{}     // holds a value when the queue became empty
 }
 
 // newReady returns the queue of a replica. late limits the workers that run late runs.
@@ -96,10 +95,18 @@ func (r *ready) push(p pending) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p.slots = r.slotsOf(p)
-	if p.paced() {
-		r.lateQueued++
-	}
+	p.countAdopted(1)
 	r.enqueue(&p)
+}
+
+// countAdopted adds n to the number of adopted runs that wait for the slots of this one. The caller
+// has the lock of the queue.
+func (p *pending) countAdopted(n int) {
+	if p.adopted != uuid.Nil {
+		for _, s := range p.slots.needs {
+			s.adopted += n
+		}
+	}
 }
 
 func (r *ready) enqueue(p *pending) {
@@ -127,9 +134,7 @@ func (r *ready) pop() (pending, bool) {
 			r.park(p, full)
 			continue
 		}
-		if p.paced() {
-			r.lateQueued--
-		}
+		p.countAdopted(-1)
 		return *p, true
 	}
 	return pending{}, false
@@ -149,6 +154,7 @@ func (r *ready) takeAll() []pending {
 	var all []pending
 	take := func(heap *[]*pending) {
 		for _, p := range *heap {
+			p.countAdopted(-1)
 			all = append(all, *p)
 		}
 		*heap = nil
@@ -158,7 +164,7 @@ func (r *ready) takeAll() []pending {
 	for _, s := range r.groups {
 		take(&s.parked)
 	}
-	r.adopted, r.lateQueued = 0, 0
+	r.adopted = 0
 	return all
 }
 

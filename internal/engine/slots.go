@@ -12,15 +12,19 @@ import (
 // runs. A firing without a free slot is parked, so that others can pass it. The lock of ready
 // guards all fields except the semaphore.
 type slots struct {
-	all    int
-	taken  int
-	limit  *semaphore.Weighted
-	parked []*pending // a heap
+	all     int
+	taken   int
+	adopted int // how many adopted runs that need a slot are queued or parked
+	limit   *semaphore.Weighted
+	parked  []*pending // a heap
 }
 
 func newSlots(n int) *slots { return &slots{all: n, limit: semaphore.NewWeighted(int64(n))} }
 
 func (s *slots) free() int { return s.all - s.taken }
+
+// room returns how many more runs can be adopted that will get a slot at once.
+func (s *slots) room() int { return max(0, s.free()-s.adopted) }
 
 // tryTake takes a slot if one is free and no firing waits for it.
 func (s *slots) tryTake() bool {
@@ -183,20 +187,20 @@ func (r *ready) group(e *entry) *slots {
 	return s
 }
 
-// full reports whether the job's group has no free slot on this replica.
-func (r *ready) full(e *entry) bool {
+// groupRoom returns how many more runs of the job's group can be adopted on this replica that will
+// get a slot at once; false if the group has no limit per replica.
+func (r *ready) groupRoom(e *entry) (room int, limited bool) {
 	if e.GroupLimits.PerReplica == 0 {
-		return false
+		return 0, false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := r.group(e)
-	return s != nil && s.free() == 0
+	return r.group(e).room(), true
 }
 
 // lateRoom returns how many late runs can be added to those that run or are queued.
 func (r *ready) lateRoom() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return max(0, r.late.free()-r.lateQueued)
+	return r.late.room()
 }

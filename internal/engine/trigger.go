@@ -20,9 +20,9 @@ type triggers struct {
 	coming   atomic.Int64 // triggers under way whose runs this replica adopts
 }
 
-// Trigger is storage.Actions.Trigger of the store. If this replica has the job and a free worker,
-// it adopts the run in the transaction that adds it, and starts it without a poll. Otherwise any
-// replica may adopt the run.
+// Trigger is storage.Actions.Trigger of the store. If this replica has the job, a free worker and a
+// free slot of the job's group, it adopts the run in the transaction that adds it, and starts it
+// without a poll. Otherwise any replica may adopt the run.
 func (s *Scheduler) Trigger(ctx context.Context, a storage.Action,
 	r storage.TriggerRequest) (storage.Triggered, error) {
 	return s.triggers.trigger(ctx, a, r)
@@ -59,8 +59,11 @@ func (t *triggers) adopts(r storage.TriggerRequest, coming int) (*entry, *liveSe
 	a := t.adopter
 	e, session := a.table.get(r.Job), t.keeper.session()
 	if r.Later() || e == nil || session == nil || e.activeVersion.stale() ||
-		a.left.Load() || a.ready.len()+coming > a.workers.free() || a.ready.full(e) ||
+		a.left.Load() || a.ready.len()+coming > a.workers.free() ||
 		a.controlState.draining() || a.clockLimit.check(time.Now()) != nil {
+		return nil, nil
+	}
+	if room, limited := a.ready.groupRoom(e); limited && coming > room {
 		return nil, nil
 	}
 	return e, session
