@@ -53,7 +53,8 @@ type Job[P any] struct {
 	Group    string
 	Priority int           // 1 to 9, and 9 goes first; 0 is 5
 	Timeout  time.Duration // of one attempt; 0 is none
-	Deadline time.Duration // from the scheduled time to the start; 0 is none
+	// from the scheduled time to the start, more than Jitter; 0 is none
+	Deadline time.Duration
 	// Retry is what follows an attempt that failed. A field that is not set has its default. The
 	// default of Attempts is 1, so a policy without Attempts never retries, even if it has Elapsed.
 	// With configs.UnlimitedAttempts only Elapsed limits the attempts.

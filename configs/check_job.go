@@ -65,6 +65,7 @@ func (c *checker) checkJob(one *instance, path string) {
 	c.checkJobDatabase(j, keyPath(path, "database"))
 	c.checkResources(j, path, one.params)
 	c.checkOverlap(j, keyPath(path, "overlap"))
+	c.checkDeadline(j, path)
 	c.checkGroup(j, keyPath(path, "group"))
 	c.checkHandler(j, path)
 	c.checkOverridable(j, keyPath(path, "overridable"))

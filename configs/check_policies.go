@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"github.com/holdfast-dev/holdfast/internal/durations"
 	"github.com/holdfast-dev/holdfast/internal/plural"
 	"github.com/holdfast-dev/holdfast/internal/suggest"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -59,5 +60,14 @@ func (c *checker) checkGroup(j *Job, path string) {
 	}
 	if near := suggest.Of(j.Group, names); near != "" {
 		c.fail(path, "found %s, which is not among groups; did you mean %q?", c.foundAt(path), near)
+	}
+}
+
+// checkDeadline reports a deadline within the jitter: firings with longer delays could never begin.
+func (c *checker) checkDeadline(j *Job, path string) {
+	at := keyPath(path, "deadline")
+	if c.sound(at) && c.sound(keyPath(path, "jitter")) && j.Deadline > 0 && j.Deadline <= j.Jitter {
+		c.fail(at, "found %s with a jitter of %s, expected more than the jitter, or 0s for no "+
+			"deadline", durations.Short(j.Deadline), durations.Short(j.Jitter))
 	}
 }

@@ -92,7 +92,8 @@ type Job struct {
 	// MisfireThreshold is how late a firing may start before it is a misfire; at least a second.
 	MisfireThreshold time.Duration
 	// Deadline is how long after its scheduled time, or its trigger, a firing may begin; 0 means no
-	// limit. A firing that cannot begin by then is skipped.
+	// limit. A firing that cannot begin by then is skipped. It must be longer than the jitter of
+	// the schedule.
 	Deadline    time.Duration
 	Timeout     time.Duration // of one attempt; 0 means none
 	Retry       retry.Policy  // of the handler, after an error; the zero Policy tries once
@@ -186,6 +187,9 @@ func (j *Job) checkPolicies() error {
 	must(j.MisfireBy.MaxAge >= 0, "misfire age: 0s for no limit, or more, found %s",
 		j.MisfireBy.MaxAge)
 	must(j.Deadline >= 0, "deadline: 0s for none, or more, found %s", j.Deadline)
+	must(j.Deadline <= 0 || j.Deadline > j.Schedule.MaxDelay(),
+		"deadline: more than the jitter of %s, or 0s for none, found %s", j.Schedule.MaxDelay(),
+		j.Deadline)
 	must(j.EffectivePriority() >= 1 && j.EffectivePriority() <= MaxPriority,
 		"priority: 1 to %d, found %d",
 		MaxPriority, j.Priority)

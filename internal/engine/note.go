@@ -45,7 +45,7 @@ func (n *notes) miss(f *firing, policy *waitPolicy, b *refusal) {
 	if b == nil {
 		b = &refusal{detail: f.blockerText}
 		if b.detail == "" {
-			b.detail = "no worker was free"
+			b.detail = "replica " + n.replica + " had not begun it by then"
 		}
 	}
 	n.skip(f, policy, b, f.expiry(b))

@@ -384,6 +384,27 @@ func TestFiringIsNotStartedAfterItsDeadline(t *testing.T) {
 	}
 }
 
+// A replica that begins a firing too late does not know the reason.
+func TestDeadlineWithoutABlockerNamesNoCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		hog, j := once(t, "hog", 9*time.Second), once(t, "job", 10*time.Second)
+		j.Deadline = 5 * time.Second
+		for _, j := range []*jobs.Job{&hog, &j} {
+			j.Group, j.GroupLimits.PerReplica = "night", 1
+		}
+		stop := c.start(c.options("a", takes(10*time.Second), hog, j))
+		time.Sleep(30 * time.Second)
+		stop()
+		want := "not started by its deadline, 5s after its scheduled time: " +
+			"replica a had not begun it by then"
+		if r := c.runs("job"); len(r) != 1 || r[0].Reason != reasons.Deadline ||
+			r[0].Detail != want {
+			t.Errorf("got %+v, want one run with detail %q", r, want)
+		}
+	})
+}
+
 // The deadline counts from the scheduled time or from the trigger, whichever replica starts the
 // run.
 func TestDeadlineOfAnAdoptedRun(t *testing.T) {

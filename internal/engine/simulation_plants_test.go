@@ -225,7 +225,7 @@ func plants() []plant {
 		{name: "deadlines are too early", want: "skipped for its deadline",
 			job: func(job *jobs.Job) {
 				if job.Deadline > 0 {
-					job.Deadline = time.Second
+					job.Deadline = job.Schedule.MaxDelay() + time.Second
 				}
 			}},
 		{name: "after an outage all runs late", want: "is to be skipped", job: func(job *jobs.Job) { job.Misfire = jobs.MisfireRunAll }, many: 3},

@@ -66,7 +66,7 @@ func (r Record) StartsLater(now time.Time) bool {
 // BlockerText describes the last recorded blocker of a waiting run.
 func (r Record) BlockerText() string {
 	if r.Reason == reasons.Triggered || r.Reason == reasons.Backfill { // its detail names the actor
-		return "no worker was free; " + r.Detail
+		return "no replica had begun it; " + r.Detail
 	}
 	if r.BlockedBy == nil {
 		return r.Detail
