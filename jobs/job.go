@@ -28,7 +28,7 @@ const (
 // MisfireRules has the limits of late runs, and the misfire policies for three causes. Job.Misfire
 // is the policy for the fourth cause: no replica with the job was up. Zero fields have defaults.
 type MisfireRules struct {
-	NoWorker Misfire // replicas were up, but no worker was free; "" is run_once
+	NoWorker Misfire // replicas were up, but none could start it; "" is run_once
 	Paused   Misfire // the job, its group or everything was paused; "" is skip
 	// LockHeld applies when the wait policy for a held lock has ended; "" is skip. With run_once
 	// the firing waits further, until the job's next scheduled time. Then the next firing replaces

@@ -126,8 +126,8 @@ func (d *misfireDecision) cause(scheduledAt time.Time) (jobs.Reason, string) {
 			away.From.Format(time.RFC3339), away.Until.Format(time.RFC3339))
 	}
 	if up {
-		return reasons.NoWorker, fmt.Sprintf("replicas were up, but none had a free worker "+
-			"within %s", threshold)
+		return reasons.NoWorker, fmt.Sprintf("replicas were up, but none could start it within "+
+			"%s: no free worker, a full group, a drain or a wrong clock", threshold)
 	}
 	if since := d.cursor.DownSince(start); !since.IsZero() {
 		return reasons.Misfire, fmt.Sprintf("no replica was up since %s",

@@ -343,7 +343,8 @@ func TestMisfirePolicyDependsOnTheCause(t *testing.T) {
 			}
 			for i, words := range map[int]string{
 				2: "no replica was up since 2026-01-01T00:02:36Z",
-				0: "replicas were up, but none had a free worker within 30s",
+				0: "replicas were up, but none could start it within 30s: no free worker, a full " +
+					"group, a drain or a wrong clock",
 				4: "group night was paused by alice at 2026-01-01T00:04:00Z and resumed by bob " +
 					"at 2026-01-01T00:06:30Z: deploy",
 			} {

@@ -346,7 +346,7 @@ func TestFiringIsNotStartedAfterItsDeadline(t *testing.T) {
 			}, "public/orders was held by job hog"},
 		"its workers were busy": {func(o *engine.Options, _ *jobs.Job) { o.Workers = 1 },
 			func(t *testing.T) []jobs.Job { return []jobs.Job{once(t, "hog", 8*time.Second)} },
-			"none had a free worker"},
+			"none could start it within 30s"},
 		"its group was full": {func(_ *engine.Options, j *jobs.Job) { j.Group, j.GroupLimits.PerCluster = "night", 1 },
 			func(t *testing.T) []jobs.Job {
 				hog := once(t, "hog", 8*time.Second)
@@ -373,7 +373,7 @@ func TestFiringIsNotStartedAfterItsDeadline(t *testing.T) {
 						"not started by its deadline, 5s after its scheduled time: ") || !strings.Contains(r[0].Detail, c.detail) {
 					t.Errorf("runs %+v", r)
 				}
-				if c.detail != "none had a free worker" &&
+				if c.detail != "none could start it within 30s" &&
 					r[0].FinishedAt.Sub(r[0].ScheduledAt).
 						Round(100*time.Millisecond) != 5*time.Second {
 					t.Errorf("skipped %s after its scheduled time",

@@ -34,7 +34,7 @@ func Policies(job *jobs.Job) []Policy {
 		{"misfire.no_replica", "No replica", misfireWords(job, reasons.Misfire,
 			"while no replica was up")},
 		{"misfire.no_worker", "No free worker", misfireWords(job, reasons.NoWorker,
-			"while no worker was free")},
+			"that no live replica could start")},
 		{"misfire.paused", "Pause", misfireWords(job, reasons.Paused, "during a pause")},
 	}
 	if job.Group != "" {

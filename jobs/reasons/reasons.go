@@ -14,7 +14,7 @@ const (
 	// waits behind a run that has waited longer for the same resource
 	OlderWaiter Reason = "older_waiter"
 	GroupFull   Reason = "group_full" // the limit of its group was reached
-	// waits for a free worker, or had none in time
+	// waits for a free worker, or no live replica could start it in time
 	NoWorker Reason = "no_worker"
 	// memcached did not answer, and the configuration says skip
 	LocksUnavailable Reason = "locks_unavailable"

@@ -143,7 +143,7 @@ func Action(action string) string {
 var reasonWords = map[jobs.Reason]string{
 	reasons.Overlap:          "an earlier run of the job is still active",
 	reasons.GroupFull:        "its group has reached its limit of runs",
-	reasons.NoWorker:         "no worker was free",
+	reasons.NoWorker:         "no worker was free, or no live replica could start it",
 	reasons.LocksUnavailable: "memcached did not answer, and locking.when_unavailable is skip",
 	reasons.Misfire:          "no replica was live to start it",
 	reasons.Superseded:       "another firing of the job ran instead",
