@@ -161,8 +161,7 @@ func (w *waitPolicy) nextTry(b *refusal, at, now time.Time) (delay time.Duration
 	if until := w.until; until.IsZero() || now.Add(delay).Before(until) || behindOwnRun {
 		return delay, ""
 	}
-	if !w.extended && w.extends(b, now) &&
-		now.Add(delay).Before(w.until) {
+	if !w.extended && w.extends(b, now) && (w.until.IsZero() || now.Add(delay).Before(w.until)) {
 		return delay, "" // the policy also extends a wait that has tries left
 	}
 	if w.extended {

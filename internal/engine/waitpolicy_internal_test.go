@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/retry"
 )
@@ -39,6 +41,33 @@ func follow(w *waitPolicy, rests bool, wake time.Duration) (o waitOutcome, asked
 		w.catchUp(b, time.Now())
 	}
 	return waitOutcome{tries: w.tries.Attempts()}, asked
+}
+
+// With run_all, the wait of a firing has no limit if fewer scheduled times are left than may run
+// late. The next scheduled time must not end it.
+func TestExtendedWaitBeforeTheLastScheduledTimeHasNoLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, wait := range map[string]retry.Policy{
+			"tries left":    {Elapsed: time.Hour, Delay: time.Second},
+			"no tries left": {Attempts: 2, Delay: time.Second},
+		} {
+			e := entryEvery(t, time.Minute, jobs.MisfireSkip)
+			twice, err := schedule.ParseText(fmt.Sprintf("quartz:0 0,1 %d %d %d ? %d",
+				time.Now().Hour(), time.Now().Day(), time.Now().Month(), time.Now().Year()),
+				time.UTC)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.Schedule, e.Wait, e.MisfireBy.LockHeld = twice, wait, jobs.MisfireRunAll
+			f := &firing{pending: pending{entry: e, attempt: 1, since: time.Now(),
+				Firing: storage.Firing{Job: e.Name, ScheduledAt: time.Now()}}}
+			got, _ := follow(newWaitPolicy(f, time.Now()), false, 0)
+			if got.reason != "" {
+				t.Errorf("%s: the wait ended after %s with %s", name, got.after, got.reason)
+			}
+			time.Sleep(time.Until(time.Now().Truncate(24 * time.Hour).Add(24 * time.Hour)))
+		}
+	})
 }
 
 // The wait of a firing that rests has as many tries as that of a firing which asks at each of them,
