@@ -81,9 +81,17 @@ func (t *runSpans) locked(start time.Time, found *refusal) {
 	}
 }
 
-// asked adds a start request that the store has answered.
+// asked adds a start request that the store has answered. If the store refused it, the try for the
+// advisory locks before it belongs to the refused tries too.
 func (t *runSpans) asked(start time.Time, token jobs.Token, found *refusal) {
+	locked := t != nil && len(t.steps) > 0 && t.steps[len(t.steps)-1].name == "lock"
+	if locked && found != nil {
+		t.tries++
+	}
 	if !t.tells(found) {
+		if locked {
+			t.steps = t.steps[:len(t.steps)-1]
+		}
 		return
 	}
 	marks := blockerAttributes(found)

@@ -292,6 +292,12 @@ func TestSpansOfAnAbandonedRun(t *testing.T) {
 // A run with hours of tries has few spans. They report the number of omitted spans, and include the
 // run's end.
 func TestNumberOfSpansIsLimited(t *testing.T) {
+	for _, locks := range []string{"with advisory locks", "without"} {
+		t.Run(locks, func(t *testing.T) { testNumberOfSpans(t, locks == "without") })
+	}
+}
+
+func testNumberOfSpans(t *testing.T, withoutLocks bool) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		long, patient := once(t, "long", 10*time.Second, "orders"),
@@ -305,7 +311,9 @@ func TestNumberOfSpansIsLimited(t *testing.T) {
 				}
 				return nil
 			})}, long, patient)
-		o.Tracing = s
+		if o.Tracing = s; withoutLocks {
+			o.Locker = nil
+		}
 		stop := c.start(o)
 		time.Sleep(20 * time.Minute)
 		stop()
