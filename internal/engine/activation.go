@@ -37,8 +37,10 @@ func newActivation(store definitionStore, table *cronTable, log zerolog.Logger) 
 		wake: make(chan struct{}, 1), revised: make(chan struct{}, 1)}
 }
 
-// register registers this replica's definitions with the session.
-func (f *activation) register(ctx context.Context, session uuid.UUID) error {
+// register registers this replica's definitions with the session. opened is the hash of the jobs
+// with which the session was opened. If a reload has changed them since, the store is notified when
+// the session is open.
+func (f *activation) register(ctx context.Context, session uuid.UUID, opened string) error {
 	withdrawn := f.table.unsettled() // the session never had them
 	entries := f.table.all()
 	definitions, err := definitionsOf(entries)
@@ -52,6 +54,10 @@ func (f *activation) register(ctx context.Context, session uuid.UUID) error {
 	f.table.settle(withdrawn)
 	for _, e := range entries {
 		e.activeVersion.register(versions[e.Name])
+	}
+	if f.table.hash() != opened {
+		f.table.reviseAgain()
+		f.enrollLater()
 	}
 	return nil
 }

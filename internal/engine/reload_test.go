@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -225,6 +226,46 @@ func (s *cutOff) Withdraw(ctx context.Context, session uuid.UUID, table string,
 		return errors.Join(storage.ErrUnavailable, errors.New("cut off"))
 	}
 	return s.Store.Withdraw(ctx, session, table, names)
+}
+
+// opening is a store that calls a function while a session is opened.
+type opening struct {
+	storage.Store
+	meanwhile func()
+}
+
+func (o *opening) Open(ctx context.Context, s storage.Session) error {
+	defer o.meanwhile()
+	return o.Store.Open(ctx, s)
+}
+
+// A session is opened with the jobs of before the reload. The store gets the new ones.
+func TestReloadWhileASessionIsOpened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		before, after := twoDefinitions(t)
+		store := &opening{Store: c.store}
+		o := c.options("a", takes(0), before)
+		o.Store = store
+		var replica *engine.Scheduler
+		var stop func()
+		begun := make(chan struct{})
+		store.meanwhile = func() {
+			<-begun
+			if _, err := replica.SetJobs([]jobs.Job{after}); err != nil {
+				t.Error(err)
+			}
+		}
+		replica, stop = c.begin(o)
+		close(begun)
+		other, stopOther := c.begin(c.options("b", takes(0), after))
+		time.Sleep(30*time.Second + 500*time.Millisecond)
+		if n := other.CronTables(); n != 1 {
+			t.Errorf("%d different cron tables after the reload, want 1", n)
+		}
+		stop()
+		stopOther()
+	})
 }
 
 // Until the store replies, the job is not fired. No scheduled time of it is lost.

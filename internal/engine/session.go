@@ -32,6 +32,7 @@ type keeper struct {
 	version        string
 	servers        string        // see Session.LockServers
 	hash           func() string // see Session.Table
+	opened         string        // the hash with which open opened the session
 	replicaStatus  func() storage.ReplicaStatus
 	interval       time.Duration
 	ttl            time.Duration
@@ -78,15 +79,16 @@ func (k *keeper) id() uuid.UUID {
 }
 
 func (k *keeper) open(ctx context.Context, id uuid.UUID, first bool) error {
+	k.opened = k.hash()
 	return k.store.Open(ctx, storage.Session{ID: id, Replica: k.replica, Version: k.version,
 		TTL:            k.ttl,
-		ReplaceEarlier: k.replaceEarlier && first, LockServers: k.servers, Table: k.hash()})
+		ReplaceEarlier: k.replaceEarlier && first, LockServers: k.servers, Table: k.opened})
 }
 
 // prepare registers this replica's definitions. A large cron table may take all the time that the
 // session has.
 func (k *keeper) prepare(ctx context.Context, s *liveSession) error {
-	return k.activation.register(ctx, s.ID)
+	return k.activation.register(ctx, s.ID, k.opened)
 }
 
 // heartbeat renews the session and measures the clock.
