@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -316,7 +317,8 @@ func testMemoOwnStray(t *testing.T, f Fixture) {
 	}
 }
 
-// testMemoLostLock waits for a renewal, which finds that the lock is gone.
+// testMemoLostLock waits for a renewal, which finds that the lock is gone. No renewal happens while
+// the other replica has the lock.
 func testMemoLostLock(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	a, b := s.join(t, "replica-1"), s.join(t, "replica-2")
@@ -329,8 +331,18 @@ func testMemoLostLock(t *testing.T, f Fixture) {
 		return value, err
 	})
 	<-blocked.started
+	released := make(chan struct{})
+	release := sync.OnceFunc(func() { close(released) })
+	defer release()
+	a.faults.Choose(func(op Op, _ string) Fault {
+		if op == OpRenew {
+			<-released
+		}
+		return None
+	})
 	s.discard(t, memoLock)
 	checkAnswer(t, askMemo(t.Context(), b.memo(t), "list", source.compute), "value 1")
+	release()
 	checkAnswer(t, loser, "value 1")
 	checkLost(t, <-cause, locking.LossVanished)
 	blocked.check(t, 1)
