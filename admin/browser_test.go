@@ -31,8 +31,8 @@ type screen = browsertest.Screen
 
 func screens() []screen { return browsertest.Screens() }
 
-// mainPages are the states of the gallery that TestScreenshots checks without a soak: each kind of
-// page once.
+// mainPages are the states of the gallery that TestScreenshotsInABrowser checks without a soak:
+// each kind of page once.
 func mainPages() []string {
 	return []string{
 		"contention", "stale", "locks", "timeline", "contention-matrix", "upcoming",
@@ -41,7 +41,8 @@ func mainPages() []string {
 	}
 }
 
-// pictured returns the states of the gallery that TestScreenshots checks, in the gallery's order.
+// pictured returns the states of the gallery that TestScreenshotsInABrowser checks, in the
+// gallery's order.
 func pictured(t *testing.T) []galleryState {
 	t.Helper()
 	all := galleryStates()
@@ -61,12 +62,12 @@ func pictured(t *testing.T) []galleryState {
 	return picked
 }
 
-// TestScreenshots checks that a page is no wider than its window, writes no error to the console
-// and has no serious finding of axe-core. It also checks the page with zooms, with forced colours
-// and without scripts. It checks the main pages, each in one of these ways, and in a soak every
-// state of every page in all of them. With HOLDFAST_GALLERY set to a folder it writes screenshots
-// there. HOLDFAST_GALLERY_ONLY names the states.
-func TestScreenshots(t *testing.T) {
+// TestScreenshotsInABrowser checks that a page is no wider than its window, writes no error to the
+// console and has no serious finding of axe-core. It also checks the page with zooms, with forced
+// colours and without scripts. It checks the main pages, each in one of these ways, and in a soak
+// every state of every page in all of them. With HOLDFAST_GALLERY set to a folder it writes
+// screenshots there. HOLDFAST_GALLERY_ONLY names the states.
+func TestScreenshotsInABrowser(t *testing.T) {
 	t.Parallel()
 	folder, auditor, windows := os.Getenv("HOLDFAST_GALLERY"), newAuditor(t),
 		make(chan context.Context, 2)

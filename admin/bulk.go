@@ -109,7 +109,7 @@ func (s bulkPages) trigger(ctx context.Context, a storage.Action,
 
 // again adds a run with the job and the params of a run that has ended.
 func (s bulkPages) again(ctx context.Context, a storage.Action, i bulkItem) error {
-	run, err := s.reader.runToRepeat(ctx, i.ID)
+	run, err := runToRepeat(ctx, s.reader, i.ID)
 	if err != nil {
 		return err
 	}

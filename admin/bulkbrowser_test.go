@@ -92,9 +92,9 @@ func TestBulkActionsByClicking(t *testing.T) {
 	}
 }
 
-// TestSelectionSurvivesARefresh selects all rows but one on a live page. The numbers must be right,
-// and the selection the same after a refresh.
-func TestSelectionSurvivesARefresh(t *testing.T) {
+// TestSelectionSurvivesARefreshInABrowser selects all rows but one on a live page. The numbers must
+// be right, and the selection the same after a refresh.
+func TestSelectionSurvivesARefreshInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	site := siteIn(t, window, hasty(t, actionOptions(contention())).Handler())

@@ -172,9 +172,9 @@ func awaitPage(t *testing.T, window context.Context, what string,
 	}
 }
 
-// TestTabOrderOfAForm checks that Tab visits the error messages first, then the fields in their
-// order, then the button.
-func TestTabOrderOfAForm(t *testing.T) {
+// TestTabOrderOfAFormInABrowser checks that Tab visits the error messages first, then the fields in
+// their order, then the button.
+func TestTabOrderOfAFormInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	o, _ := withControl(contention())

@@ -87,9 +87,9 @@ func TestExplainTimeIsInTheZoneOfTheForm(t *testing.T) {
 	}
 }
 
-// TestExplainAsksAboutTheListedTime enters a time as a page shows it in Tokyo: in the form of the
-// page of a job, and in that of an explanation. The job has another zone.
-func TestExplainAsksAboutTheListedTime(t *testing.T) {
+// TestExplainAsksAboutTheListedTimeInABrowser enters a time as a page shows it in Tokyo: in the
+// form of the page of a job, and in that of an explanation. The job has another zone.
+func TestExplainAsksAboutTheListedTimeInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tabInTokyo(t)
 	site := siteIn(t, window, newServer(t, explainedJob(t, "America/New_York")).Handler())

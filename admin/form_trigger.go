@@ -85,7 +85,7 @@ func (s jobPages) againPage(w http.ResponseWriter, r *http.Request) {
 			f.Moot = f.Moot || known != nil && (known.Hidden || !known.Again.State.Final())
 		},
 		do: func(ctx context.Context, a storage.Action, sent url.Values) (outcome, error) {
-			run, err := s.reader.runToRepeat(ctx, id)
+			run, err := runToRepeat(ctx, s.reader, id)
 			if err != nil {
 				return outcome{}, err
 			}
@@ -95,7 +95,7 @@ func (s jobPages) againPage(w http.ResponseWriter, r *http.Request) {
 }
 
 // runToRepeat returns a run that has ended and that the sender of the request may run again.
-func (r *reader) runToRepeat(ctx context.Context, id uuid.UUID) (storage.Record, error) {
+func runToRepeat(ctx context.Context, r *reader, id uuid.UUID) (storage.Record, error) {
 	run, err := r.Run(ctx, id)
 	if err != nil {
 		return run, err

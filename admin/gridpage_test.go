@@ -154,9 +154,9 @@ func TestGridOfTenThousandJobsIsFast(t *testing.T) {
 	}
 }
 
-// TestGridByKeyboardAndWithoutScripts moves over the headings of groups with the arrow keys, and
-// follows the links of the filter in a browser without scripts.
-func TestGridByKeyboardAndWithoutScripts(t *testing.T) {
+// TestGridByKeyboardAndWithoutScriptsInABrowser moves over the headings of groups with the arrow
+// keys, and follows the links of the filter in a browser without scripts.
+func TestGridByKeyboardAndWithoutScriptsInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	site := siteIn(t, window, newServer(t, grouped()).Handler())

@@ -108,9 +108,9 @@ func TestJobsFoldIntoFamilies(t *testing.T) {
 	}
 }
 
-// TestFamilyUnfolds opens a family with the keyboard. A refresh
+// TestFamilyUnfoldsInABrowser opens a family with the keyboard. A refresh
 // leaves it open.
-func TestFamilyUnfolds(t *testing.T) {
+func TestFamilyUnfoldsInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	site := siteIn(t, window, hasty(t, actionOptions(families())).Handler())

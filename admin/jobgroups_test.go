@@ -203,9 +203,9 @@ func TestGroupsAreCheap(t *testing.T) {
 	}
 }
 
-// TestGroupsUnfold opens a group with the keyboard, and without scripts with a click. Then a group
-// appears above it. An update keeps the group open, and the focus at its box.
-func TestGroupsUnfold(t *testing.T) {
+// TestGroupsUnfoldInABrowser opens a group with the keyboard, and without scripts with a click.
+// Then a group appears above it. An update keeps the group open, and the focus at its box.
+func TestGroupsUnfoldInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	site := changingSite(t, window, actionOptions(grouped()))

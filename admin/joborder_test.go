@@ -261,9 +261,9 @@ func TestSortingTenThousandJobs(t *testing.T) {
 	}
 }
 
-// TestSortWithTheKeyboard sorts by the keyboard alone, with and without scripts, on a wide screen
-// and on a phone. The heads of the columns are in sight.
-func TestSortWithTheKeyboard(t *testing.T) {
+// TestSortWithTheKeyboardInABrowser sorts by the keyboard alone, with and without scripts, on a
+// wide screen and on a phone. The heads of the columns are in sight.
+func TestSortWithTheKeyboardInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	site := changingSite(t, window, ordered())

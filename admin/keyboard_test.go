@@ -38,12 +38,12 @@ const whereFocusIs = `(() => {
 	};
 })()`
 
-// TestEveryControlIsReachableByKeyboard presses Tab through whole pages. Each stop must be visible
-// with an outline, in the order of the document and not covered. The first stop must skip the
-// navigation. Charts that are hidden from assistive technology have tables with the same links, so
-// their bars are no stops. Other charts are one stop, with arrow keys inside. Pages alternate
-// between narrow and wide windows. A soak checks more pages, and both windows.
-func TestEveryControlIsReachableByKeyboard(t *testing.T) {
+// TestEveryControlIsReachableByKeyboardInABrowser presses Tab through whole pages. Each stop must
+// be visible with an outline, in the order of the document and not covered. The first stop must
+// skip the navigation. Charts that are hidden from assistive technology have tables with the same
+// links, so their bars are no stops. Other charts are one stop, with arrow keys inside. Pages
+// alternate between narrow and wide windows. A soak checks more pages, and both windows.
+func TestEveryControlIsReachableByKeyboardInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	site := siteIn(t, window, newServer(t, actionOptions(contention())).Handler())
@@ -118,11 +118,11 @@ func press(t *testing.T, window context.Context, keys string) {
 // spaced has the text spacing that WCAG 1.4.12 allows readers to set.
 const spaced = `* { line-height: 1.5 !important; letter-spacing: .12em !important; word-spacing: .16em !important } p { margin-bottom: 2em !important }`
 
-// TestTextSpacing checks with wide text spacing that no text is cut off and that no page is wider
-// than the window. Only rows with a constant height may cut a text, with an ellipsis: they link to
-// the run that has all of it, or they belong to a chart above a table that has it. The test checks
-// an overview, a table, a detail page and a form, and in a soak all pages.
-func TestTextSpacing(t *testing.T) {
+// TestTextSpacingInABrowser checks with wide text spacing that no text is cut off and that no page
+// is wider than the window. Only rows with a constant height may cut a text, with an ellipsis: they
+// link to the run that has all of it, or they belong to a chart above a table that has it. The test
+// checks an overview, a table, a detail page and a form, and in a soak all pages.
+func TestTextSpacingInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	short := []string{"/", "/locks", "/runs/" + id(10).String(), "/jobs/rollup-sales/trigger"}

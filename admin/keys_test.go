@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/browsertest"
 )
 
-// TestListedKeys opens the list of keys with the keyboard. It checks that the list closes and
-// returns the focus, and that each listed key does what the list says.
-func TestListedKeys(t *testing.T) {
+// TestListedKeysInABrowser opens the list of keys with the keyboard. It checks that the list closes
+// and returns the focus, and that each listed key does what the list says.
+func TestListedKeysInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	site := siteIn(t, window, newServer(t, contention()).Handler())
@@ -133,10 +133,10 @@ func TestListedKeys(t *testing.T) {
 	}
 }
 
-// TestShortcutsCanBeTurnedOff turns the shortcuts off in the list of keys, and on again on the page
-// of the search. The choice must apply at once, to another open page of the browser, and to pages
-// that are opened later.
-func TestShortcutsCanBeTurnedOff(t *testing.T) {
+// TestShortcutsCanBeTurnedOffInABrowser turns the shortcuts off in the list of keys, and on again
+// on the page of the search. The choice must apply at once, to another open page of the browser,
+// and to pages that are opened later.
+func TestShortcutsCanBeTurnedOffInABrowser(t *testing.T) {
 	t.Parallel()
 	const (
 		helps   = `document.getElementById("keyboard").open`

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/browsertest"
 )
 
-// TestPartsLineUp checks places of pages by the edges and the heights of their parts.
-func TestPartsLineUp(t *testing.T) {
+// TestPartsLineUpInABrowser checks places of pages by the edges and the heights of their parts.
+func TestPartsLineUpInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	many := siteIn(t, window, newServer(t, full()).Handler())

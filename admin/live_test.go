@@ -98,8 +98,8 @@ func TestPageReloadsAtMostOnceASecond(t *testing.T) {
 	}
 }
 
-// TestPageIsNotReplacedDuringInput checks that an update keeps what a user has typed.
-func TestPageIsNotReplacedDuringInput(t *testing.T) {
+// TestPageIsNotReplacedDuringInputInABrowser checks that an update keeps what a user has typed.
+func TestPageIsNotReplacedDuringInputInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	site := newReplicaSite(t, window)

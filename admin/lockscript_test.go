@@ -7,9 +7,10 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestTimelineByKeyboard moves from bar to bar with the arrow keys. The whole chart is one stop of
-// the Tab key, and the selected bar is described below the chart in the time zone of the viewer.
-func TestTimelineByKeyboard(t *testing.T) {
+// TestTimelineByKeyboardInABrowser moves from bar to bar with the arrow keys. The whole chart is
+// one stop of the Tab key, and the selected bar is described below the chart in the time zone of
+// the viewer.
+func TestTimelineByKeyboardInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tabInTokyo(t)
 	site := siteIn(t, window, newServer(t, night()).Handler())
@@ -56,8 +57,9 @@ func TestTimelineByKeyboard(t *testing.T) {
 	}
 }
 
-// TestReloadKeepsBranchesClosed checks that a reload of the tree keeps a closed branch closed.
-func TestReloadKeepsBranchesClosed(t *testing.T) {
+// TestReloadKeepsBranchesClosedInABrowser checks that a reload of the tree keeps a closed branch
+// closed.
+func TestReloadKeepsBranchesClosedInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	site := siteIn(t, window, hasty(t, contention()).Handler())
@@ -68,8 +70,9 @@ func TestReloadKeepsBranchesClosed(t *testing.T) {
 	until(t, window, `!document.querySelector("details[data-key=public]").open`)
 }
 
-// TestTimelinePrints checks that the print version shows the whole chart without controls.
-func TestTimelinePrints(t *testing.T) {
+// TestTimelinePrintsInABrowser checks that the print version shows the whole chart without
+// controls.
+func TestTimelinePrintsInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	site := siteIn(t, window, newServer(t, night()).Handler())

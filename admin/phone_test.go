@@ -15,9 +15,9 @@ import (
 const lastNight = "/runs?state=failed,timed_out,lost&from=2026-03-13T20:00:00Z" +
 	"&until=2026-03-14T06:00:00Z"
 
-// TestPhone checks that the first screen of a phone answers the questions of an operator at night,
-// and that a wide window shows what a phone folds away.
-func TestPhone(t *testing.T) {
+// TestPhoneInABrowser checks that the first screen of a phone answers the questions of an operator
+// at night, and that a wide window shows what a phone folds away.
+func TestPhoneInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	site := siteIn(t, window, newServer(t, pictureOptions()).Handler())

@@ -103,9 +103,9 @@ func TestNewRunsWaitOnPagesAfterARun(t *testing.T) {
 	}
 }
 
-// TestPagesAfterARunKeepTheirPlaces starts a run while such a page is open. It must wait for the
-// viewer, and the rows must stay.
-func TestPagesAfterARunKeepTheirPlaces(t *testing.T) {
+// TestPagesAfterARunKeepTheirPlacesInABrowser starts a run while such a page is open. It must wait
+// for the viewer, and the rows must stay.
+func TestPagesAfterARunKeepTheirPlacesInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	site := changingSite(t, window, contention())
@@ -195,9 +195,9 @@ func TestEntriesKeepTheirPlaces(t *testing.T) {
 	}
 }
 
-// TestRunsKeepTheirPlaces updates the list of running runs after the end of one and the start of
-// another. The first keeps its row, which says so, and the second waits for the viewer.
-func TestRunsKeepTheirPlaces(t *testing.T) {
+// TestRunsKeepTheirPlacesInABrowser updates the list of running runs after the end of one and the
+// start of another. The first keeps its row, which says so, and the second waits for the viewer.
+func TestRunsKeepTheirPlacesInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	site := changingSite(t, window, actionOptions(contention()))
@@ -234,8 +234,9 @@ func TestRunsKeepTheirPlaces(t *testing.T) {
 	}
 }
 
-// TestLocksKeepTheirPlaces releases a lock and takes it again. The resource keeps its place.
-func TestLocksKeepTheirPlaces(t *testing.T) {
+// TestLocksKeepTheirPlacesInABrowser releases a lock and takes it again. The resource keeps its
+// place.
+func TestLocksKeepTheirPlacesInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	site := changingSite(t, window, contention())
@@ -266,9 +267,9 @@ func TestLocksKeepTheirPlaces(t *testing.T) {
 	}
 }
 
-// TestFullListsKeepTheirHeight takes many locks while one is shown as free. The list of locks must
-// keep its height, and a new entry must take the place of the free one.
-func TestFullListsKeepTheirHeight(t *testing.T) {
+// TestFullListsKeepTheirHeightInABrowser takes many locks while one is shown as free. The list of
+// locks must keep its height, and a new entry must take the place of the free one.
+func TestFullListsKeepTheirHeightInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	site := changingSite(t, window, contention())
@@ -306,9 +307,9 @@ func TestFullListsKeepTheirHeight(t *testing.T) {
 	}
 }
 
-// TestRowsOfPositionsHaveOneHeight looks at the last runs of the overview. Their rows must have one
-// height, whatever the names and reasons of their runs are.
-func TestRowsOfPositionsHaveOneHeight(t *testing.T) {
+// TestRowsOfPositionsHaveOneHeightInABrowser looks at the last runs of the overview. Their rows
+// must have one height, whatever the names and reasons of their runs are.
+func TestRowsOfPositionsHaveOneHeightInABrowser(t *testing.T) {
 	t.Parallel()
 	o := contention()
 	h := o.Store.(*history)
@@ -438,9 +439,9 @@ func TestNewAuditEntriesWait(t *testing.T) {
 	}
 }
 
-// TestBackfillsKeepTheirPlaces ends an active backfill while the page is open. Its row must stay
-// and say so, and it must not move the ended ones.
-func TestBackfillsKeepTheirPlaces(t *testing.T) {
+// TestBackfillsKeepTheirPlacesInABrowser ends an active backfill while the page is open. Its row
+// must stay and say so, and it must not move the ended ones.
+func TestBackfillsKeepTheirPlacesInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	site := changingSite(t, window, actionOptions(contention()))

@@ -153,9 +153,9 @@ func TestPlainLog(t *testing.T) {
 	}
 }
 
-// TestLogFollowsItsEnd checks in a browser that a log with new lines shows its end, unless the
-// viewer has scrolled up.
-func TestLogFollowsItsEnd(t *testing.T) {
+// TestLogFollowsItsEndInABrowser checks in a browser that a log with new lines shows its end,
+// unless the viewer has scrolled up.
+func TestLogFollowsItsEndInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	site := newReplicaSite(t, window)
@@ -210,9 +210,10 @@ func TestLogFollowsItsEnd(t *testing.T) {
 	}
 }
 
-// TestStepsThroughMatches checks in a browser that keys and links move through the matches of a
-// search, that each match comes into view, and that it stays while a running run writes more.
-func TestStepsThroughMatches(t *testing.T) {
+// TestStepsThroughMatchesInABrowser checks in a browser that keys and links move through the
+// matches of a search, that each match comes into view, and that it stays while a running run
+// writes more.
+func TestStepsThroughMatchesInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	site := newReplicaSite(t, window)

@@ -87,9 +87,9 @@ func TestTimesAreInTheTimeZoneOfTheViewer(t *testing.T) {
 	}
 }
 
-// TestTextsAreInTheTimeZoneOfTheViewer checks in the time zone of Tokyo the sentences and the
-// tooltips of charts that contain times.
-func TestTextsAreInTheTimeZoneOfTheViewer(t *testing.T) {
+// TestTextsAreInTheTimeZoneOfTheViewerInABrowser checks in the time zone of Tokyo the sentences and
+// the tooltips of charts that contain times.
+func TestTextsAreInTheTimeZoneOfTheViewerInABrowser(t *testing.T) {
 	t.Parallel()
 	const sentence, tooltip = "[data-says]", "svg title"
 	window := tabInTokyo(t)
@@ -210,9 +210,9 @@ const movedByCounters = `(() => {
 	return {moved, counted: times().filter((text, i) => text !== first[i]).length};
 })()`
 
-// TestCountersDoNotMoveThePage checks that nothing becomes higher or lower when a time that counts
-// becomes longer or shorter, for example from 59 s to 1 min to 1 min 1 s.
-func TestCountersDoNotMoveThePage(t *testing.T) {
+// TestCountersDoNotMoveThePageInABrowser checks that nothing becomes higher or lower when a time
+// that counts becomes longer or shorter, for example from 59 s to 1 min to 1 min 1 s.
+func TestCountersDoNotMoveThePageInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	site := siteIn(t, window, newServer(t, actionOptions(contention())).Handler())
@@ -232,9 +232,9 @@ func TestCountersDoNotMoveThePage(t *testing.T) {
 	}
 }
 
-// TestExplainedTimeIsInTheFieldInTheZoneOfThePage follows a link to an explanation, which has the
-// time in UTC, and sends the form as it is.
-func TestExplainedTimeIsInTheFieldInTheZoneOfThePage(t *testing.T) {
+// TestExplainedTimeIsInTheFieldInTheZoneOfThePageInABrowser follows a link to an explanation, which
+// has the time in UTC, and sends the form as it is.
+func TestExplainedTimeIsInTheFieldInTheZoneOfThePageInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tabInTokyo(t)
 	site := siteIn(t, window, newServer(t, explainedJob(t, "America/New_York")).Handler())
@@ -393,9 +393,9 @@ func TestRefreshShowsARefusal(t *testing.T) {
 	}
 }
 
-// TestRefreshOfABusyReplica checks that a refresh leaves the page as it is if a busy replica
-// answers without content.
-func TestRefreshOfABusyReplica(t *testing.T) {
+// TestRefreshOfABusyReplicaInABrowser checks that a refresh leaves the page as it is if a busy
+// replica answers without content.
+func TestRefreshOfABusyReplicaInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	var busy atomic.Bool
@@ -478,9 +478,9 @@ func TestPageWithoutScripts(t *testing.T) {
 	}
 }
 
-// TestLastNightIsTheViewersNight checks in the time zone of Tokyo that the link to last night
-// selects the viewer's night.
-func TestLastNightIsTheViewersNight(t *testing.T) {
+// TestLastNightIsTheViewersNightInABrowser checks in the time zone of Tokyo that the link to last
+// night selects the viewer's night.
+func TestLastNightIsTheViewersNightInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tabInTokyo(t)
 	site := siteIn(t, window, newServer(t, contention()).Handler())
@@ -498,9 +498,9 @@ func TestLastNightIsTheViewersNight(t *testing.T) {
 	}
 }
 
-// TestCurrentPageIsInSightInANarrowWindow checks that the last entry of the navigation is visible
-// when its page is open.
-func TestCurrentPageIsInSightInANarrowWindow(t *testing.T) {
+// TestCurrentPageIsInSightInANarrowWindowInABrowser checks that the last entry of the navigation is
+// visible when its page is open.
+func TestCurrentPageIsInSightInANarrowWindowInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	site := siteIn(t, window, newServer(t, contention()).Handler())
@@ -513,8 +513,9 @@ func TestCurrentPageIsInSightInANarrowWindow(t *testing.T) {
 	}
 }
 
-// TestThemeByClicking chooses the dark theme without scripts while the system's theme is light.
-func TestThemeByClicking(t *testing.T) {
+// TestThemeByClickingInABrowser chooses the dark theme without scripts while the system's theme is
+// light.
+func TestThemeByClickingInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	if _, err := chromedp.Call(window, emulation.SetScriptExecutionDisabled,

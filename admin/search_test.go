@@ -138,8 +138,8 @@ func TestSearchLeadsToAnExactHit(t *testing.T) {
 	}
 }
 
-// TestSearchByKeyboard searches with the keyboard, and shows the keys.
-func TestSearchByKeyboard(t *testing.T) {
+// TestSearchByKeyboardInABrowser searches with the keyboard, and shows the keys.
+func TestSearchByKeyboardInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	site := siteIn(t, window, newServer(t, contention()).Handler())

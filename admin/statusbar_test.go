@@ -6,9 +6,10 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// TestStatusBarLinks follows each part of the status bar with the keyboard, in a narrow and in a
-// wide window, on pages with a prefix. Each link must lead to a visible heading of its part.
-func TestStatusBarLinks(t *testing.T) {
+// TestStatusBarLinksInABrowser follows each part of the status bar with the keyboard, in a narrow
+// and in a wide window, on pages with a prefix. Each link must lead to a visible heading of its
+// part.
+func TestStatusBarLinksInABrowser(t *testing.T) {
 	t.Parallel()
 	o := calm()
 	o.Prefix = testPrefix

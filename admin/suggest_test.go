@@ -27,9 +27,10 @@ document.getElementById("search").focus()`)
 	document.querySelectorAll("#suggestions [role=option]").length === %d`, n))
 }
 
-// TestSearchSuggestsWhileTyping drives the search field with the keyboard: it suggests jobs, tables
-// and replicas, and runs by their ids. The list must not move the page, and must be accessible.
-func TestSearchSuggestsWhileTyping(t *testing.T) {
+// TestSearchSuggestsWhileTypingInABrowser drives the search field with the keyboard: it suggests
+// jobs, tables and replicas, and runs by their ids. The list must not move the page, and must be
+// accessible.
+func TestSearchSuggestsWhileTypingInABrowser(t *testing.T) {
 	t.Parallel()
 	window, auditor := tab(t), newAuditor(t)
 	site := siteIn(t, window, newServer(t, contention()).Handler())
@@ -125,9 +126,9 @@ func TestSearchSuggestsWhileTyping(t *testing.T) {
 	until(t, window, `location.pathname === "/jobs/rollup-sales"`)
 }
 
-// TestSearchAbortsAnOlderRequest checks that the script ends a request for suggestions when the
-// text changes, and shows those of the new text only.
-func TestSearchAbortsAnOlderRequest(t *testing.T) {
+// TestSearchAbortsAnOlderRequestInABrowser checks that the script ends a request for suggestions
+// when the text changes, and shows those of the new text only.
+func TestSearchAbortsAnOlderRequestInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	asked, ended := make(chan string, 10), make(chan string, 10)
@@ -158,9 +159,9 @@ func TestSearchAbortsAnOlderRequest(t *testing.T) {
 	document.querySelector("#suggestions bdi").textContent === "prune-logs"`)
 }
 
-// TestSuggestionsKeepTheChoice checks that a choice stays when the suggestions of a longer text
-// have it too.
-func TestSuggestionsKeepTheChoice(t *testing.T) {
+// TestSuggestionsKeepTheChoiceInABrowser checks that a choice stays when the suggestions of a
+// longer text have it too.
+func TestSuggestionsKeepTheChoiceInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	site := siteIn(t, window, newServer(t, contention()).Handler())

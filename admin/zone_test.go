@@ -68,8 +68,9 @@ func TestZone(t *testing.T) {
 	}
 }
 
-// TestViewerChoosesUTC chooses UTC in a browser in Tokyo, and returns to the zone of the browser.
-func TestViewerChoosesUTC(t *testing.T) {
+// TestViewerChoosesUTCInABrowser chooses UTC in a browser in Tokyo, and returns to the zone of the
+// browser.
+func TestViewerChoosesUTCInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tabInTokyo(t)
 	site := siteIn(t, window, newServer(t, contention()).Handler())
@@ -90,9 +91,9 @@ func TestViewerChoosesUTC(t *testing.T) {
 	choose("", "12:12:15", "2026-03-13T21:00")
 }
 
-// TestViewerChoosesTheZoneOfTheJob chooses the zone of the job in a browser in Tokyo. The job is in
-// Berlin, whose summer time begins two weeks later.
-func TestViewerChoosesTheZoneOfTheJob(t *testing.T) {
+// TestViewerChoosesTheZoneOfTheJobInABrowser chooses the zone of the job in a browser in Tokyo. The
+// job is in Berlin, whose summer time begins two weeks later.
+func TestViewerChoosesTheZoneOfTheJobInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tabInTokyo(t)
 	site := siteIn(t, window, newServer(t, actionOptions(busy())).Handler())
@@ -182,9 +183,9 @@ func TestZoneOfAJobWithoutItsStore(t *testing.T) {
 	}
 }
 
-// TestNoPageMixesZones checks in the time zone of Tokyo that no text of a page has a time in UTC.
-// It checks a few pages, and in a soak every state of every page.
-func TestNoPageMixesZones(t *testing.T) {
+// TestNoPageMixesZonesInABrowser checks in the time zone of Tokyo that no text of a page has a time
+// in UTC. It checks a few pages, and in a soak every state of every page.
+func TestNoPageMixesZonesInABrowser(t *testing.T) {
 	t.Parallel()
 	window := tabInTokyo(t)
 	some := soak.Pick([]string{"explain", "run-skipped", "job-paused", "audit", "backfill",
