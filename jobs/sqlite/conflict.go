@@ -29,13 +29,13 @@ JOIN holdfast_claims c ON c.token = g.token JOIN holdfast_runs r ON r.id = c.run
 SELECT w.resource, w.mode, w.slots, r.wait_since, r.replica, r.job, r.id, r.backfill IS NOT NULL
 FROM json_each(?1) q CROSS JOIN holdfast_wants w ON w.resource = q.value
 JOIN holdfast_runs r ON r.id = w.run WHERE r.session IN (SELECT value FROM json_each(?3))
-    AND ` + reserved + ` OR ` + ownJobWait + `
+    AND ` + reserved + ` OR r.wait_since <= ?4 AND ` + ownJobWait + `
 UNION
 SELECT w.resource, w.mode, w.slots, r.wait_since, r.replica, r.job, r.id, r.backfill IS NOT NULL
 FROM json_each(?2) q CROSS JOIN holdfast_wants w ON w.resource > q.value || '/'
     AND w.resource < q.value || '0'
 JOIN holdfast_runs r ON r.id = w.run WHERE r.session IN (SELECT value FROM json_each(?3))
-    AND ` + reserved + ` OR ` + ownJobWait + ``
+    AND ` + reserved + ` OR r.wait_since <= ?4 AND ` + ownJobWait
 )
 
 // reserved is whether the position of a waiting run is reserved. Positions among the runs of one
@@ -44,7 +44,7 @@ const reserved = `(r.reserved_until > ?4 OR w.resource LIKE 'job:%' OR r.in_turn
     AND w.resource LIKE 'group:%')`
 
 // ownJobWait is whether w is a triggered run's wait for its own job, which lasts until the run
-// starts, even without a session.
+// starts, even without a session. Other runs wait behind it only from its time on.
 const ownJobWait = `(r.state = 'waiting' AND r.key <> '' AND r.backfill IS NULL AND r.recovery = 0
     AND r.attempt = 0 AND w.resource LIKE 'job:%')`
 

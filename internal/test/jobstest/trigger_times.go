@@ -45,7 +45,9 @@ var triggerTimeRules = []rule{
 		token := c.granted(s, holder)
 		c.blocked(s, scheduled, reasons.Overlap, holder)
 		c.finished(holder, token, jobs.Succeeded)
-		c.granted(s, scheduled)
+		c.finished(scheduled, c.granted(s, scheduled), jobs.Succeeded)
+		c.advance(c.backfill(c.pastHours(1), 1))
+		c.granted(s, c.waitingOf(s)[0])
 	}},
 	{"a run whose time has come goes before later triggers", func(c *check) {
 		c.register("h", "a")

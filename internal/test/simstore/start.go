@@ -132,9 +132,10 @@ func (s *Store) againstOne(r *run, since time.Time, q locking.Request) *rules.Co
 
 // respects reports whether other runs wait behind a waiting run for a resource of that kind: its
 // session keeps it and its position is reserved, or it is a triggered run that has not started,
-// which keeps its position in its job in any session.
+// which keeps its position in its job in any session from its time on.
 func (s *Store) respects(r *run, kind locking.Kind, now time.Time) bool {
-	return s.keeps(r.Session) && r.Reserves(kind, now) || r.manual() && kind == locking.KindJob
+	return s.keeps(r.Session) && r.Reserves(kind, now) ||
+		r.manual() && kind == locking.KindJob && !r.WaitSince.After(now)
 }
 
 // manual reports whether the run was triggered and has not started.
