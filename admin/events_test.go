@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
@@ -72,6 +75,13 @@ func (c *changes) move(topics ...storage.Topic) {
 	for _, topic := range topics {
 		c.marks[topic] += "+"
 	}
+}
+
+// fail lets Marks return the error; nil: none.
+func (c *changes) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = err
 }
 
 // action notifies all listeners.
@@ -295,6 +305,33 @@ func TestActionsBeforeListeningAreSentLater(t *testing.T) {
 		}
 		reader.Close()
 		end()
+	})
+}
+
+// TestFailedPollsAreLoggedOnce lets polls fail twice, each time for a minute.
+func TestFailedPollsAreLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, c := live(t)
+		var logged bytes.Buffer
+		o.Log = zerolog.New(&logged).Level(zerolog.WarnLevel)
+		_, listener, end := piped(t, o)
+		reader := watch(t, listener, "")
+		go func() { _, _ = io.Copy(io.Discard, reader.Reader) }()
+		for outage := 1; outage <= 2; outage++ {
+			c.fail(errors.New("permission denied"))
+			time.Sleep(time.Minute)
+			c.fail(nil)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if n := strings.Count(logged.String(), "permission denied"); n != outage {
+				t.Errorf("%d lines after %d outages: %s", n, outage, &logged)
+			}
+		}
+		reader.Close()
+		end()
+		if n := strings.Count(logged.String(), "\n"); n != 2 {
+			t.Errorf("%d lines at the end: %s", n, &logged)
+		}
 	})
 }
 

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/holdfast-dev/holdfast/admin/internal/access"
 	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -54,6 +56,7 @@ var (
 type hub struct {
 	source    Changes
 	query     func(ctx context.Context, load func(ctx context.Context) error) error
+	log       zerolog.Logger
 	changed   chan struct{} // holds a value after an action
 	listening chan struct{} // holds a value after Listen has begun
 
@@ -67,6 +70,7 @@ type hub struct {
 	running bool
 	latest  position
 	asked   time.Time // last poll, also if it failed
+	failing bool      // an error was logged
 }
 
 // stream is a subscription of a client to topics.
@@ -88,9 +92,9 @@ type streamReader struct {
 }
 
 func newHub(source Changes, query func(ctx context.Context,
-	load func(ctx context.Context) error) error) *hub {
+	load func(ctx context.Context) error) error, log zerolog.Logger) *hub {
 	h := &hub{
-		source: source, query: query, streams: make(map[*stream]bool),
+		source: source, query: query, log: log, streams: make(map[*stream]bool),
 		changed: make(chan struct{}, 1), listening: make(chan struct{}, 1),
 	}
 	h.ctx, h.close = context.WithCancelCause(context.Background())
@@ -157,7 +161,7 @@ func (h *hub) refresh(ctx context.Context) {
 	recent := time.Since(h.asked) < pollInterval
 	h.mu.Unlock()
 	if !recent {
-		_ = h.poll(ctx) // the page shows why
+		_ = h.poll(ctx) // which logs the error
 	}
 }
 
@@ -187,7 +191,7 @@ func (h *hub) run() {
 	defer every.Stop()
 	for h.keepRunning() {
 		if h.hasStreams() {
-			_ = h.query(ctx, h.poll) // pages refresh by themselves and report the error
+			_ = h.query(ctx, h.poll) // which logs the error
 		}
 		if !h.waitForPoll(ctx, every.C) {
 			return
@@ -260,14 +264,27 @@ func (h *hub) hasStreams() bool {
 // poll queries the positions of the topics. If the query fails, no stream is notified.
 func (h *hub) poll(ctx context.Context) error {
 	marks, err := h.source.Marks(ctx)
-	h.mu.Lock()
-	h.asked = time.Now()
-	h.mu.Unlock()
 	if err != nil {
-		return fmt.Errorf("positions of topics: %w", err)
+		err = fmt.Errorf("positions of topics: %w", err)
+	} else {
+		h.notify(positionOf(marks))
 	}
-	h.notify(positionOf(marks))
-	return nil
+	h.polled(ctx, err)
+	return err
+}
+
+// polled notes the time of a poll, and logs its error if the poll before had none.
+func (h *hub) polled(ctx context.Context, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.asked = time.Now()
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return // a browser went away, or the hub stops
+	}
+	if err != nil && !h.failing {
+		h.log.Warn().Err(err).Msg("admin query for changes failed")
+	}
+	h.failing = err != nil
 }
 
 // notify marks the changed topics of each stream. A nil position means that all topics may have

@@ -79,7 +79,7 @@ func build(options Options, templates *pages.Templates) (*Server, error) {
 		Local:   options.local(), Prefix: options.prefix(), Refresh: options.Refresh,
 		Actions: options.Operations != nil}
 	if options.Changes != nil {
-		s.hub = newHub(options.Changes, parts.Queries.Run)
+		s.hub = newHub(options.Changes, parts.Queries.Run, s.log)
 		parts.Poll = s.hub.refresh
 		parts.Events = func(ctx context.Context, topics []storage.Topic) string {
 			if permission.Require(ctx, permission.View,

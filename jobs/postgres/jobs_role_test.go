@@ -132,6 +132,41 @@ func TestRoleOfJobsCannotChangeAudit(t *testing.T) {
 	}
 }
 
+// With the role of replicas, a store reads what pages show. Pages are notified of changes by marks.
+func TestRoleOfReplicasReadsForPages(t *testing.T) {
+	s := newSingleHarness(t)
+	makeRoles(s)
+	limited := openLimited(s)
+	marks := func() storage.Marks {
+		t.Helper()
+		marks, err := limited.Marks(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return marks
+	}
+	first := marks() // before a token was drawn
+	s.granted(limited, s.session(limited, "limited"), request(t, "job", "sales"))
+	if after := marks(); after[storage.TopicLocks] == first[storage.TopicLocks] {
+		t.Errorf("marks %v after a start, want another one of locks", after)
+	}
+	ctx, now := t.Context(), time.Now()
+	for name, read := range map[string]func() error{
+		"locks":     func() error { _, err := limited.Locks(ctx); return err },
+		"replicas":  func() error { _, err := limited.Replicas(ctx); return err },
+		"jobs":      func() error { _, err := limited.ListJobs(ctx, storage.JobFilter{}); return err },
+		"runs":      func() error { _, err := limited.Runs(ctx, storage.RunFilter{}); return err },
+		"resources": func() error { _, err := limited.Resources(ctx); return err },
+		"backfills": func() error { _, err := limited.Backfills(ctx, storage.BackfillFilter{}); return err },
+		"waits":     func() error { _, err := limited.WaitSummaries(ctx, now.Add(-time.Hour), now); return err },
+		"audit log": func() error { _, err := limited.Audit(ctx, storage.AuditFilter{Limit: 1}); return err },
+	} {
+		if err := read(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // rightsOf are the rights on tables of the schema holdfast that a role has, in the form
 // "TABLE RIGHT", and of single columns "TABLE.COLUMN RIGHT".
 const rightsOf = `
