@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,11 +14,16 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-const checkFence = `SELECT 1 FROM holdfast_claims WHERE token = ?1 AND run = ?2`
+const (
+	checkFence = `SELECT 1 FROM holdfast_claims WHERE token = ?1 AND run = ?2`
+
+	anyTemporary = `SELECT EXISTS (SELECT 1 FROM sqlite_temp_schema)`
+)
 
 // InTx runs fn in a fenced transaction of the run in the store's file. The writes of fn commit only
 // if the run's claim exists. Otherwise InTx returns storage.ErrSuperseded. An error of fn rolls
-// back. fn must neither commit nor roll back.
+// back. fn must neither commit nor roll back. Its temporary tables, views and triggers end with the
+// transaction.
 //
 // While fn runs, the store starts and records nothing. If fn calls a method of the store that
 // writes, this call waits until its context ends, and fails.
@@ -64,6 +70,7 @@ func (s *Store) inTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) err
 	defer s.leave()
 	fenced, end := s.fencing.begin(ctx, run)
 	defer end()
+	defer s.discardTemporary(ctx)
 	s.announceCancel() // somebody may have asked for it while the run waited for the writer
 	err := s.transact(fenced, func(tx *sql.Tx) error {
 		if err := fence(ctx, tx, run); err != nil {
@@ -75,6 +82,22 @@ func (s *Store) inTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) err
 		err = errors.Join(errEnded, err)
 	}
 	return wrap(what, err)
+}
+
+// discardTemporary replaces the connection of the writer if the job has left temporary tables,
+// views or triggers on it. The statements of others would use them instead of the tables of the
+// file. The caller has the writer.
+func (s *Store) discardTemporary(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
+	conn, err := s.writer.Conn(ctx)
+	if err != nil {
+		return // the next transaction opens another connection, or reports the error
+	}
+	defer conn.Close()
+	var left bool
+	if err := conn.QueryRowContext(ctx, anyTemporary).Scan(&left); err != nil || left {
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // the pool then closes it
+	}
 }
 
 // fence is the fence check. The claim cannot be deleted before the transaction ends, because there

@@ -267,6 +267,37 @@ func TestErrorRollsTheTransactionBack(t *testing.T) {
 	r.expect(t, jobs.Running, 0)
 }
 
+// A job can create temporary objects in each of its runs, and other jobs do not write to them.
+func TestTemporaryObjectsEndWithTheTransaction(t *testing.T) {
+	r := startRun(t)
+	for range 2 {
+		if err := sqlite.InTx(t.Context(), r.run, func(tx *sql.Tx) error {
+			for _, statement := range []string{
+				"CREATE TEMP VIEW latest AS SELECT max(id) FROM main.sales",
+				"CREATE TEMP TRIGGER ignored BEFORE INSERT ON main.sales BEGIN SELECT raise(ignore); END",
+				"CREATE TEMP TABLE sales (amount INTEGER)",
+			} {
+				if _, err := tx.Exec(statement); err != nil {
+					return err
+				}
+			}
+			return insertSale(tx)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := sqlite.InTx(t.Context(), r.run, insertSale); err != nil {
+		t.Error(err)
+	}
+	r.expect(t, jobs.Running, 1)
+	var foreignKeys, synchronous int
+	if err := r.Writer().QueryRow("SELECT * FROM pragma_foreign_keys, pragma_synchronous").Scan(
+		&foreignKeys, &synchronous); err != nil || foreignKeys != 1 || synchronous != 2 {
+		t.Errorf("the writer has foreign_keys=%d, synchronous=%d (%v), want 1 and 2", foreignKeys,
+			synchronous, err)
+	}
+}
+
 func TestRunOfAnotherStoreIsRefused(t *testing.T) {
 	run := jobs.NewRun("a", time.Now(), zerolog.Nop())
 	for _, inTx := range []func(context.Context, *jobs.Run, func(*sql.Tx) error) error{sqlite.InTx,
