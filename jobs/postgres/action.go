@@ -137,21 +137,34 @@ func (s *Store) commitAction(ctx context.Context, d *actionTx, a storage.Action,
 	if err := s.queueAudit(d, a, action, target, outcome); err != nil {
 		return err
 	}
-	queueCommit(&d.last)
+	committed := queueCommit(&d.last)
 	if !d.unannounced {
 		s.queueNotify(&d.last, action)
 	}
-	return d.SendBatch(ctx, &d.last).Close()
+	return s.beforeCommit(d.SendBatch(ctx, &d.last).Close(), committed)
 }
 
-// queueCommit adds the commit of a transaction that b or an earlier request has begun.
-func queueCommit(b *pgx.Batch) {
+// queueCommit adds the commit of a transaction that b or an earlier request has begun. It returns
+// whether the transaction has committed, for use after the batch.
+func queueCommit(b *pgx.Batch) (committed *bool) {
+	committed = new(bool)
 	b.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
-		if tag.String() != "COMMIT" {
+		if *committed = tag.String() == "COMMIT"; !*committed {
 			return pgx.ErrTxCommitRollback
 		}
 		return nil
 	})
+	return committed
+}
+
+// beforeCommit returns the error of a batch that notifies after its commit, unless it has
+// committed. Without a notification, replicas find the change when they next poll.
+func (s *Store) beforeCommit(err error, committed *bool) error {
+	if err != nil && *committed {
+		s.log.Debug().Err(err).Msg("replicas could not be notified")
+		return nil
+	}
+	return err
 }
 
 // queueNotify adds the notification of the action. From its commit until the disk has written that,

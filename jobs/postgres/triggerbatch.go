@@ -174,16 +174,17 @@ func (t *triggerBatcher) send(ctx context.Context,
 		return err
 	})
 	t.queueBlockers(b, calls, nil, found)
-	queueCommit(b)
+	committed := queueCommit(b)
 	b.Queue(beginPipeline, triggerLockTimeout)
 	b.Queue(notifyUnlessAdopted, s.channel(), triggerAction, runs)
-	if err := s.pool.send(ctx, b); err != nil {
+	err := s.beforeCommit(s.pool.send(ctx, b), committed)
+	if err != nil {
 		return nil, wrap(triggerAction, err)
 	}
 	if len(stale) == 0 {
 		return answers, nil
 	}
-	err := s.pipelineByHash(ctx, "find blockers", func(b *pgx.Batch) {
+	err = s.pipelineByHash(ctx, "find blockers", func(b *pgx.Batch) {
 		t.queueBlockers(b, calls, stale, found)
 	})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -108,6 +109,44 @@ func TestBadTriggerFailsAlone(t *testing.T) {
 	}
 	if runs := query[int](s, "SELECT count(*)::int FROM holdfast.runs"); runs != n-1 {
 		t.Errorf("got %d runs, want %d", runs, n-1)
+	}
+}
+
+// TestActionsSucceedWithoutNotification lets the notification of other replicas fail, which follows
+// the commit.
+func TestActionsSucceedWithoutNotification(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t)
+	s.register(s.a, s.session(s.a, "a"), storage.Definition{Name: "export", Hash: "1"})
+	s.exec(`CREATE FUNCTION public.pg_notify(text, text) RETURNS void LANGUAGE plpgsql AS
+		$$ BEGIN RAISE 'too many notifications in the NOTIFY queue' USING ERRCODE = '54000'; END $$`)
+	u, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	params := u.Query()
+	params.Set("search_path", "public,pg_catalog")
+	u.RawQuery = params.Encode()
+	full := openAs(t, u.String(), "full")
+	calls := triggerCalls(storage.TriggerRequest{Job: "export"},
+		storage.TriggerRequest{Job: "export"})
+	answers, err := full.triggers.send(t.Context(), calls)
+	if err != nil || !answers[0].Created || !answers[1].Created {
+		t.Errorf("batch of triggers: %+v, %v", answers, err)
+	}
+	answer, err := full.Trigger(t.Context(), anna, storage.TriggerRequest{Job: "export"})
+	if err != nil || !answer.Created {
+		t.Errorf("trigger: %+v, %v", answer, err)
+	}
+	if _, err := full.Pause(t.Context(), anna,
+		storage.Target{Kind: storage.TargetJob, Name: "export"}); err != nil {
+		t.Errorf("pause: %v", err)
+	}
+	if n := query[int](s, "SELECT count(*)::int FROM holdfast.runs"); n != 3 {
+		t.Errorf("got %d runs, want 3", n)
+	}
+	if _, err := full.pool.Exec(t.Context(), notify, "", ""); codeOf(err) != "54000" {
+		t.Errorf("notify: %v, so this test shows nothing", err)
 	}
 }
 
