@@ -2,6 +2,8 @@ package sqlite_test
 
 import (
 	"bufio"
+	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +13,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -222,6 +225,50 @@ func TestCloseIsIdempotentAndFinal(t *testing.T) {
 			t.Errorf("%s after close: %v, want ErrUnavailable", what, err)
 		}
 	}
+}
+
+// Close returns although an abandoned handler stays in its transaction. When that ends, the file is
+// free.
+func TestCloseBesideAnAbandonedHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "holdfast.db")
+		s := openAt(t, path)
+		request := batch(t, 1)[0]
+		results, err := s.Start(t.Context(), openSession(t, s), []storage.StartRequest{request})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := jobstest.StoredRun(s, request, results[0].Token)
+		ctx, abandon := context.WithCancel(t.Context())
+		leave, left := make(chan struct{}), make(chan error, 1)
+		go func() {
+			left <- sqlite.InTx(ctx, run, func(*sql.Tx) error {
+				<-leave
+				return nil
+			})
+		}()
+		synctest.Wait()
+		abandon()
+		start := time.Now()
+		s.Close()
+		if took := time.Since(start); took != 5*time.Second {
+			t.Errorf("close took %s, want 5s", took)
+		}
+		if _, err := s.Runs(t.Context(), storage.RunFilter{}); !errors.Is(err,
+			storage.ErrUnavailable) {
+			t.Errorf("runs after close: %v, want ErrUnavailable", err)
+		}
+		_, err = sqlite.Open(t.Context(), path, sqlite.Options{Exclusive: true})
+		if !errors.Is(err, sqlite.ErrLocked) {
+			t.Errorf("open during the transaction: %v, want ErrLocked", err)
+		}
+		close(leave)
+		if err := <-left; err == nil {
+			t.Error("the transaction of the abandoned handler committed")
+		}
+		synctest.Wait()
+		openAt(t, path)
+	})
 }
 
 func TestOpenExpiresSessionsOfAnEarlierProcess(t *testing.T) {

@@ -239,24 +239,42 @@ func (s *Store) prepare(ctx context.Context) error {
 // ClusterID implements storage.Store.
 func (s *Store) ClusterID() uuid.UUID { return s.cluster }
 
-// Close implements storage.Store. It waits for the open transaction, closes the file and releases
-// the file lock. Later calls of other methods return storage.ErrUnavailable.
+// closeTimeout bounds Close.
+const closeTimeout = 5 * time.Second
+
+// Close implements storage.Store. It closes the file and releases the file lock. For that it waits
+// at most 5 s for the open transaction, because an abandoned handler may stay in it for ever. The
+// file is then closed at the end of the transaction, or with the process. Later calls of other
+// methods return storage.ErrUnavailable.
 func (s *Store) Close() {
 	s.closing.Do(func() {
 		close(s.closed)
-		s.gate <- struct{}{} // and never given back
-		var errs []error
-		for _, db := range []*sql.DB{s.readers, s.writer} {
-			// the writer last, because it checkpoints the WAL
-			if db != nil {
-				errs = append(errs, db.Close())
-			}
-		}
-		if s.lock != nil {
-			errs = append(errs, s.lock.Unlock())
-		}
-		if err := errors.Join(errs...); err != nil {
-			s.log.Warn().Err(err).Str("file", s.path).Msg("database file did not close cleanly")
+		closed := make(chan struct{})
+		go func() {
+			defer close(closed)
+			s.closeFile()
+		}()
+		select {
+		case <-closed:
+		case <-time.After(closeTimeout):
+			s.log.Warn().Str("file", s.path).Msg("database file still in use by a transaction")
 		}
 	})
+}
+
+func (s *Store) closeFile() {
+	var errs []error
+	if s.readers != nil {
+		errs = append(errs, s.readers.Close())
+	}
+	s.gate <- struct{}{} // and never given back
+	if s.writer != nil { // after the readers, because it checkpoints the WAL
+		errs = append(errs, s.writer.Close())
+	}
+	if s.lock != nil {
+		errs = append(errs, s.lock.Unlock())
+	}
+	if err := errors.Join(errs...); err != nil {
+		s.log.Warn().Err(err).Str("file", s.path).Msg("database file did not close cleanly")
+	}
 }
