@@ -18,13 +18,16 @@ const (
 	lockExpired = `SELECT FROM holdfast.sessions WHERE id = $1 FOR UPDATE`
 
 	// endLockers ends the backends that block $1 with transactions that are older than $2. The age
-	// of another role's transaction is unknown: the termination fails, with an error.
+	// of another role's transaction is unknown: the termination fails, with an error. The backend
+	// of another replica that runs the statement of $1 only waits before it in the queue for the
+	// row. A statement is '' where PostgreSQL does not track them.
 	endLockers = `
 SELECT e.pid FROM (
     SELECT b.pid, CASE WHEN coalesce(a.xact_start, '-infinity') <= clock_timestamp() - $2::interval
         THEN pg_terminate_backend(b.pid) END AS ended
     FROM unnest(pg_blocking_pids($1)) AS b (pid)
-        JOIN pg_stat_activity a ON a.pid = b.pid OFFSET 0) e
+        JOIN pg_stat_activity a ON a.pid = b.pid JOIN pg_stat_activity w ON w.pid = $1
+    WHERE nullif(a.query, '') IS DISTINCT FROM w.query OFFSET 0) e
 WHERE e.ended`
 )
 
@@ -36,7 +39,7 @@ type heldRow struct {
 }
 
 // heldClaim is the claim of a dead session or of an abandoned handler. Any transaction that holds
-// it is the job's.
+// it is the job's, whatever its age. Other replicas may wait for it too.
 func heldClaim(token jobs.Token) heldRow { return heldRow{lock: lockClaim, key: token} }
 
 // heldSession is an expired session. A start or a heartbeat of which PostgreSQL has received only a

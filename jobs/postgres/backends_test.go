@@ -95,6 +95,72 @@ func TestSweepEndsTransactionsBesideSlowViews(t *testing.T) {
 	}
 }
 
+// Two replicas sweep one session at the same time, and their backends wait for one claim.
+// PostgreSQL reports the first of them as the blocker of the second, which must not end it.
+func TestSweepsDoNotEndEachOther(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t)
+	session := s.session(s.a, "a")
+	run := s.granted(s.a, session, request(t, "job", "orders"))
+	holder := s.inTransaction(t, "SELECT FROM holdfast.claims WHERE token = $1 FOR SHARE",
+		run.Token)
+	first, err := s.a.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Rollback(context.Background()) //nolint:errcheck // only locks a row
+	got := make(chan error, 1)
+	go func() {
+		_, err := first.Exec(t.Context(), lockClaim, run.Token)
+		got <- err
+	}()
+	s.await("a wait for a lock", "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = "+
+		"current_database() AND application_name = 'a' AND wait_event_type = 'Lock')")
+	s.expire(session)
+	s.b.lockTimeout = "100ms"
+	if swept, err := s.b.Sweep(t.Context()); err != nil || swept.Ended != 0 {
+		t.Errorf("second sweep: %+v, %v, want no ended transaction", swept, err)
+	}
+	if err := holder.Rollback(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := <-got; err != nil {
+		t.Errorf("first sweep: %v", err)
+	}
+}
+
+// A job's transaction that itself waits for a lock is ended like any other.
+func TestSweepEndsATransactionThatWaits(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t)
+	session := s.session(s.a, "a")
+	run := s.granted(s.a, session, request(t, "job", "orders"))
+	s.exec("SELECT pg_advisory_lock(7)")
+	tx, err := s.a.work.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background()) //nolint:errcheck // its backend was ended
+	if _, err := tx.Exec(t.Context(), "SELECT FROM holdfast.claims WHERE token = $1 FOR SHARE",
+		run.Token); err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan error, 1)
+	go func() {
+		_, err := tx.Exec(t.Context(), "SELECT pg_advisory_xact_lock(7)")
+		got <- err
+	}()
+	s.await("a wait for a lock", "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = "+
+		"current_database() AND application_name = 'a' AND wait_event_type = 'Lock')")
+	s.expire(session)
+	if swept, err := s.b.Sweep(t.Context()); err != nil || swept.Ended != 1 {
+		t.Fatalf("sweep: %+v, %v, want one ended transaction", swept, err)
+	}
+	if err := <-got; err == nil {
+		t.Error("the transaction got its lock")
+	}
+}
+
 // The same for a program that has locks.
 func TestSessionPinnedByAGrantReceivedInPartIsSwept(t *testing.T) {
 	t.Parallel()
