@@ -18,16 +18,16 @@ const (
 	lockExpired = `SELECT FROM holdfast.sessions WHERE id = $1 FOR UPDATE`
 
 	// endLockers ends the backends that block $1 with transactions that are older than $2. The age
-	// of another role's transaction is unknown: the termination fails, with an error. The backend
-	// of another replica that runs the statement of $1 only waits before it in the queue for the
-	// row. A statement is '' where PostgreSQL does not track them.
+	// of another role's transaction is unknown: the termination fails, with an error. A backend
+	// that waits in the statement of $1 is that of another replica, before $1 in the queue for the
+	// row. If it has the row and its replica is frozen, it is ended.
 	endLockers = `
 SELECT e.pid FROM (
     SELECT b.pid, CASE WHEN coalesce(a.xact_start, '-infinity') <= clock_timestamp() - $2::interval
         THEN pg_terminate_backend(b.pid) END AS ended
     FROM unnest(pg_blocking_pids($1)) AS b (pid)
         JOIN pg_stat_activity a ON a.pid = b.pid JOIN pg_stat_activity w ON w.pid = $1
-    WHERE nullif(a.query, '') IS DISTINCT FROM w.query OFFSET 0) e
+    WHERE (a.wait_event_type = 'Lock' AND a.query = w.query) IS NOT TRUE OFFSET 0) e
 WHERE e.ended`
 )
 

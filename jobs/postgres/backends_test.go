@@ -129,6 +129,19 @@ func TestSweepsDoNotEndEachOther(t *testing.T) {
 	}
 }
 
+// A replica that froze after it had locked the claim does not stop the sweeps of others.
+func TestSweepEndsThatOfAFrozenReplica(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t)
+	session := s.session(s.a, "a")
+	run := s.granted(s.a, session, request(t, "job", "orders"))
+	s.inTransaction(t, lockClaim, run.Token) // and its process stops
+	s.expire(session)
+	if swept, err := s.b.Sweep(t.Context()); err != nil || swept.Ended != 1 {
+		t.Errorf("sweep: %+v, %v, want one ended transaction", swept, err)
+	}
+}
+
 // A job's transaction that itself waits for a lock is ended like any other.
 func TestSweepEndsATransactionThatWaits(t *testing.T) {
 	t.Parallel()
