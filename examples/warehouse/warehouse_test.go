@@ -30,7 +30,7 @@ func TestLocksPreventDeadlocksAndWrongTotals(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := options{without: soak.Pick(8*time.Second, 20*time.Second),
-		with: soak.Pick(6*time.Second, 20*time.Second), scale: 2, clients: 4, program: program}
+		with: soak.Pick(4*time.Second, 20*time.Second), scale: 2, clients: 4, program: program}
 	m, err := measure(t.Context(), o, t.Output())
 	if err != nil {
 		t.Fatal(err)

@@ -367,7 +367,9 @@ func TestTokensGrowPerName(t *testing.T) {
 		var clients sync.WaitGroup
 		failed := make(chan error, 8)
 		for range 8 {
-			clients.Go(func() { failed <- on.writeMany(t.Context(), cluster, &last, 25) })
+			clients.Go(func() {
+				failed <- on.writeMany(t.Context(), cluster, &last, soak.Pick(10, 25))
+			})
 		}
 		clients.Wait()
 		close(failed)

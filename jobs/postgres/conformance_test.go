@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
 	"github.com/holdfast-dev/holdfast/internal/test/lockingtest"
+	"github.com/holdfast-dev/holdfast/internal/test/race"
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -70,6 +71,7 @@ func newGrantsFixture(t *testing.T) func(t *testing.T) lockingtest.GrantsFixture
 }
 
 func TestLockerConformanceWithoutMemcached(t *testing.T) {
+	race.Only(t)
 	t.Parallel()
 	grants := newGrantsFixture(t)
 	lockingtest.RunLocker(t, func(t *testing.T) lockingtest.LockerFixture {

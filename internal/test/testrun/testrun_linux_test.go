@@ -162,6 +162,7 @@ func (r *trial) expectNoFiles() {
 }
 
 func TestInterruptStopsAllProcesses(t *testing.T) {
+	race.Only(t)
 	type signalled struct {
 		name   string
 		more   []string // arguments of testrun
@@ -194,6 +195,7 @@ func TestInterruptStopsAllProcesses(t *testing.T) {
 }
 
 func TestKilledTestBinaryLeavesNoProcesses(t *testing.T) {
+	race.Only(t)
 	r := startTrial(t, "TestServers")
 	addresses, pids := r.await()
 	all, err := processes()
@@ -282,6 +284,7 @@ func TestExitCodes(t *testing.T) {
 
 // A package in which only the race detector fails runs once more.
 func TestFailureOfTheRaceDetector(t *testing.T) {
+	race.Only(t)
 	r := startTrial(t, "TestDetectorFails")
 	code, out := r.end(), r.out.String()
 	if code != 0 || !strings.Contains(out, "CHECK failed") ||
