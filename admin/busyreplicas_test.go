@@ -55,8 +55,9 @@ func TestRunsOfReplicas(t *testing.T) {
 			t.Errorf("the page has %q, want %d at %d", summaries, want, i)
 		}
 	}
-	more := regexp.MustCompile(`>([^<]*) more</a>`).FindAllStringSubmatch(body, -1)
-	if len(more) != 1 || more[0][1] != "5" {
+	more := regexp.MustCompile(`href="([^"]*)">(\d+) more</a>`).FindAllStringSubmatch(body, -1)
+	if len(more) != 1 || more[0][1] != "/runs?state=running&amp;replica=replica-3" ||
+		more[0][2] != "5" {
 		t.Errorf("the page says %q, want 5 more on the last replica only", more)
 	}
 }
