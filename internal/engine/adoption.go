@@ -58,6 +58,7 @@ func (a *adopter) adopt(ctx context.Context, session *liveSession) (more bool) {
 			}
 			return false
 		}
+		a.ready.noteLeft(entries, n >= most)
 		if n < most {
 			break
 		}

@@ -35,6 +35,7 @@ func New(o Options) (*Scheduler, error) {
 	}
 	// each of these needs only those before it
 	s.wakes = newWakes()
+	s.ready.adopt = s.wakes.signal
 	s.events = &events{replica: o.Replica, clock: clock, runs: o.Store, bus: s.eventBus}
 	s.activation = newActivation(o.Store, table, log)
 	s.backfills = &backfiller{store: o.Store, table: table, log: log}

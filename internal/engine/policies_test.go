@@ -745,6 +745,49 @@ func TestReplicaAdoptsOnlyRunsWithSlotsOfTheirGroup(t *testing.T) {
 	}
 }
 
+// The next run of a group is adopted when a slot becomes free, and not at the next poll. A later
+// trigger on the replica does not overtake the runs that wait in the store.
+func TestRunsOfAFullGroupFollowEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		grouped := triggerable(t, "grouped")
+		grouped.Group, grouped.GroupLimits.PerReplica = "night", 1
+		grouped.Overlap = jobs.OverlapAllow
+		stop := c.start(c.options("former", takes(0), grouped))
+		time.Sleep(time.Second)
+		stop()
+		trigger := func(by func(context.Context, storage.Action, storage.TriggerRequest) (
+			storage.Triggered, error), key string) {
+			t.Helper()
+			if _, err := by(t.Context(), byHand,
+				storage.TriggerRequest{Job: "grouped", Key: key}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		for i := range 8 {
+			trigger(c.store.Trigger, fmt.Sprint(i))
+		}
+		a, stop := c.begin(c.options("a", takes(50*time.Millisecond), grouped))
+		time.Sleep(120 * time.Millisecond)
+		trigger(a.Trigger, "last")
+		time.Sleep(800 * time.Millisecond)
+		all := c.runs("grouped")
+		slices.SortFunc(all, func(a, b storage.Record) int {
+			if a.StartedAt == nil || b.StartedAt == nil {
+				return 0
+			}
+			return a.StartedAt.Compare(*b.StartedAt)
+		})
+		for i, want := range []string{"0", "1", "2", "3", "4", "5", "6", "7", "last"} {
+			if r := all[i]; r.Key != want || r.State != jobs.Succeeded {
+				t.Errorf("run %d: key %q, %s, want key %q", i, r.Key, r.State, want)
+			}
+		}
+		stop()
+	})
+}
+
 // A group with one free slot bounds how many of its runs are adopted, but not those of other jobs.
 func TestAdoptionOfAGroupDelaysNoOtherJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -70,6 +70,7 @@ type ready struct {
 	adopted int               // how many in the queue are adopted
 	late    *slots            // for late runs
 	groups  map[string]*slots // by group, for groups with a limit per replica
+	adopt   chan<- struct{}   // gets a value when runs that had no slot may be adopted
 	wake    chan struct{}     // holds a value when a firing was queued
 	idle    chan struct{}     // holds a value when the queue became empty
 }

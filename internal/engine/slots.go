@@ -14,7 +14,8 @@ import (
 type slots struct {
 	all     int
 	taken   int
-	adopted int // how many adopted runs that need a slot are queued or parked
+	adopted int  // how many adopted runs that need a slot are queued or parked
+	left    bool // the last adoption had no room for all runs, so some may wait in the store
 	limit   *semaphore.Weighted
 	parked  []*pending // a heap
 }
@@ -117,6 +118,9 @@ func (r *ready) giveLocked(taken []*slots) {
 	for _, s := range taken {
 		s.giveBack()
 		r.unpark(s)
+		if s.left && s.room() > 0 {
+			signal(r.adopt)
+		}
 	}
 }
 
@@ -196,6 +200,30 @@ func (r *ready) groupRoom(e *entry) (room int, limited bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.group(e).room(), true
+}
+
+// hasRoom reports whether n more runs of the job will get slots of its group at once, and no older
+// run of the group may wait for them in the store.
+func (r *ready) hasRoom(e *entry, n int) bool {
+	if e.GroupLimits.PerReplica == 0 {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.group(e)
+	return !s.left && n <= s.room()
+}
+
+// noteLeft notes for the groups of the jobs whether an adoption may have left runs in the store,
+// because it had no room for them.
+func (r *ready) noteLeft(adoptable []*entry, left bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range adoptable {
+		if s := r.group(e); s != nil {
+			s.left = left
+		}
+	}
 }
 
 // lateRoom returns how many late runs can be added to those that run or are queued.

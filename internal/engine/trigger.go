@@ -60,10 +60,8 @@ func (t *triggers) adopts(r storage.TriggerRequest, coming int) (*entry, *liveSe
 	e, session := a.table.get(r.Job), t.keeper.session()
 	if r.Later() || e == nil || session == nil || e.activeVersion.stale() ||
 		a.left.Load() || a.ready.len()+coming > a.workers.free() ||
-		a.controlState.draining() || a.clockLimit.check(time.Now()) != nil {
-		return nil, nil
-	}
-	if room, limited := a.ready.groupRoom(e); limited && coming > room {
+		a.controlState.draining() || a.clockLimit.check(time.Now()) != nil ||
+		!a.ready.hasRoom(e, coming) {
 		return nil, nil
 	}
 	return e, session
