@@ -109,8 +109,8 @@ func (p CommandParams) checkArguments(sample *expander, problems *problemList) {
 		case i == 0:
 			problems.add("command", "found a template in the program, expected one in an argument")
 		case script:
-			problems.add("command", "found a template in the script of a shell, or in what env "+
-				"splits, where it could become a command; expected it in a further argument, "+
+			problems.add("command", "found a template in the script of a shell, or in the text "+
+				"of env -S, where it could become a command; expected it in a further argument, "+
 				`which a script reads as "$1" after a name for "$0", or in env`)
 		case hasNUL(expanded):
 			problems.add("command", "number %d holds a NUL character", i+1)
@@ -131,7 +131,7 @@ type scriptFinder struct {
 
 // next takes the arguments one after the other. It reports whether the argument is the script of a
 // shell, or stands between the script and the option that announces it. The value of a template
-// there could become an option or the script. The same holds for a text that env splits.
+// there could become an option or the script. The same holds for the text of env -S.
 func (f *scriptFinder) next(argument string) bool {
 	if text, split := f.splitByEnv(argument); split {
 		f.env = false
@@ -171,7 +171,8 @@ func (f *scriptFinder) begin(argument string) {
 		f.program = name
 		f.file = !isOption(argument) && name != "fish" && !strings.Contains(argument, "=") &&
 			!afterOption
-	case isOfSystem(argument, "su", "runuser", "script", "flock"):
+	case isOfSystem(argument, "su", "runuser", "flock"),
+		isOfSystem(argument, "script") && f.mayBegin(): // in npm run script, it is a task
 		f.program, f.file = name, false
 	case isOfSystem(argument, "env"):
 		f.env = true
@@ -180,19 +181,35 @@ func (f *scriptFinder) begin(argument string) {
 	}
 }
 
-// splitByEnv returns the text that env splits into arguments, if the argument has it.
+// splitByEnv returns the text of env -S, if the argument has it.
 func (f *scriptFinder) splitByEnv(argument string) (text string, split bool) {
 	if !f.env {
 		return "", false
 	}
-	if f.before == "--split-string" || isShort(f.before) && strings.HasSuffix(f.before, "S") {
+	before, short := shortSplit(f.before)
+	if f.before == "--split-string" || short && before == "" {
 		return argument, true
 	}
-	if isShort(argument) {
-		_, text, _ = strings.Cut(argument, "S")
+	if text, short := shortSplit(argument); short {
 		return text, text != ""
 	}
 	return strings.CutPrefix(argument, "--split-string=")
+}
+
+// shortSplit returns the text after -S, if the short options of env have it. The text after other
+// options is their value, as in -uPS1.
+func shortSplit(options string) (text string, found bool) {
+	i := strings.IndexAny(options, "aCSu")
+	if !isShort(options) || i < 0 || options[i] != 'S' {
+		return "", false
+	}
+	return options[i+1:], true
+}
+
+// mayBegin reports whether the argument after the one before can be a program.
+func (f *scriptFinder) mayBegin() bool {
+	return f.before == "" || slices.Contains([]string{"env", "nice", "nohup", "setsid", "sudo"},
+		path.Base(f.before))
 }
 
 // isShell reports whether an argument is a shell.

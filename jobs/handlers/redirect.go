@@ -29,7 +29,7 @@ func (h httpHandler) withRedirects(p HTTPParams) *http.Client {
 		case len(via) > maxRedirects:
 			return fmt.Errorf("more than %d redirects", maxRedirects)
 		case next.Method != last.Method && status != http.StatusSeeOther:
-			// net/http does so after 301 and 302. The request would then not do its work.
+			// net/http does so after 301 and 302. The new location would not get what was sent.
 			return fmt.Errorf("redirect with status %d not followed: it would change %s to %s",
 				status, last.Method, next.Method)
 		case sameHost(first.URL, next.URL):
