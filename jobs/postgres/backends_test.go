@@ -129,6 +129,35 @@ func TestSweepsDoNotEndEachOther(t *testing.T) {
 	}
 }
 
+// A replica that waits for the result of a commit, whose reply was lost, does not hide the
+// transaction that holds the claim.
+func TestSweepEndsTheTransactionBehindALostReply(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t)
+	session := s.session(s.a, "a")
+	run := s.granted(s.a, session, request(t, "job", "orders"))
+	s.inTransaction(t, "SELECT FROM holdfast.claims WHERE token = $1 FOR SHARE", run.Token)
+	first, err := s.a.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Rollback(context.Background()) //nolint:errcheck // its backend was ended
+	got := make(chan error, 1)
+	go func() {
+		_, err := first.Exec(t.Context(), awaitClaim, run.Token)
+		got <- err
+	}()
+	s.await("a wait for a lock", "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = "+
+		"current_database() AND application_name = 'a' AND wait_event_type = 'Lock')")
+	s.expire(session)
+	if swept, err := s.b.Sweep(t.Context()); err != nil || swept.Ended != 2 {
+		t.Errorf("sweep: %+v, %v, want two ended transactions", swept, err)
+	}
+	if err := <-got; err == nil {
+		t.Error("the first waiter got the claim")
+	}
+}
+
 // A replica that froze after it had locked the claim does not stop the sweeps of others.
 func TestSweepEndsThatOfAFrozenReplica(t *testing.T) {
 	t.Parallel()

@@ -132,7 +132,7 @@ func (s *Store) hasCommitted(ctx context.Context, run *jobs.Run, cause error) (b
 		ctx, cancel := context.WithTimeout(ctx, clearUpPolicy.Elapsed)
 		defer cancel()
 		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, lockClaim, run.Token); err != nil {
+			if _, err := tx.Exec(ctx, awaitClaim, run.Token); err != nil {
 				return err
 			}
 			return tx.QueryRow(ctx, claimState, run.ID, run.Token).Scan(&state, &claimed)

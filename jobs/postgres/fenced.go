@@ -37,7 +37,10 @@ const (
 	checkTransaction = `SELECT 1 / coalesce(
 		(pg_current_xact_id_if_assigned() = $1::text::xid8)::int, 0)`
 	// checkOwn is checkTransaction for a batch that continues with statements of the store.
-	checkOwn   = checkTransaction + `, ` + planByKey
+	checkOwn = checkTransaction + `, ` + planByKey
+	// awaitClaim waits for the transactions that hold the claim. Its text differs from lockClaim,
+	// because sweeps do not end a backend that waits in lockClaim.
+	awaitClaim = `SELECT 1 FROM holdfast.claims WHERE token = $1 FOR UPDATE`
 	claimState = `SELECT r.state, EXISTS (SELECT FROM holdfast.claims c WHERE c.token = $2)
 		FROM holdfast.runs r WHERE r.id = $1 AND r.token = $2`
 
