@@ -52,8 +52,9 @@ func TestExtendedWaitBeforeTheLastScheduledTimeHasNoLimit(t *testing.T) {
 			"no tries left": {Attempts: 2, Delay: time.Second},
 		} {
 			e := entryEvery(t, time.Minute, jobs.MisfireSkip)
+			now := time.Now().UTC()
 			twice, err := schedule.ParseText(fmt.Sprintf("quartz:0 0,1 %d %d %d ? %d",
-				time.Now().Hour(), time.Now().Day(), time.Now().Month(), time.Now().Year()),
+				now.Hour(), now.Day(), now.Month(), now.Year()),
 				time.UTC)
 			if err != nil {
 				t.Fatal(err)
