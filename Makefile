@@ -89,8 +89,8 @@ soak: tools testrun ## all tests for longer with the race detector; 40 minutes o
 		$(PACKAGES)
 
 test-under-load: tools testrun ## make test RUNS times (5) with one busy loop per processor
-	$(TESTENV) exec $(TESTRUN) -runs $(RUNS) -busy $$(nproc) -- \
-		$(TESTFLAGS) -timeout 20m $(PACKAGES)
+	CGO_ENABLED=0 $(TESTENV) exec $(TESTRUN) -runs $(RUNS) -busy $$(nproc) -- \
+		$(TESTFLAGS) -timeout 20m -skip $(BROWSER) $(PACKAGES)
 
 short: ## tests that need no servers
 	$(GO) test -short ./...
@@ -119,7 +119,7 @@ tools: ## install the servers that tests need, or say what is missing
 
 # With the tests' flags: the packages that both need are compiled once.
 testrun:
-	@GOGC=400 $(GO) build $(BUILDFLAGS) -o $(TESTRUN) ./internal/test/testrun
+	@CGO_ENABLED=0 GOGC=400 $(GO) build $(BUILDFLAGS) -o $(TESTRUN) ./internal/test/testrun
 
 ##@ Measure
 

@@ -191,7 +191,7 @@ func (h *hub) run() {
 	defer every.Stop()
 	for h.keepRunning() {
 		if h.hasStreams() {
-			_ = h.query(ctx, h.poll) // which logs the error
+			_ = h.query(ctx, h.poll) // poll logs its error
 		}
 		if !h.waitForPoll(ctx, every.C) {
 			return

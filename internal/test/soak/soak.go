@@ -1,9 +1,9 @@
 // Package soak tells tests whether this run is a long one.
 //
-// The tests of this project run at two lengths. `make test` runs the tests that every change must
-// pass, within minutes. `make soak` runs the same tests for longer, and the tests that need a long
-// run: a simulated year, every state of every page, long histories. It sets HOLDFAST_SOAK=1, which
-// this package reads.
+// The tests of this project run at two lengths. `make test`, `make browser` and `make race` run the
+// tests that every change must pass, within minutes. `make soak` runs the same tests for longer,
+// and the tests that need a long run: a simulated year, every state of every page, long histories.
+// It sets HOLDFAST_SOAK=1, which this package reads.
 //
 // The package uses an environment variable and no build tag, so that every test is compiled and
 // vetted at both lengths.
