@@ -58,7 +58,7 @@ demo: build ## three replicas in one process, contending for tables: pages on po
 	$(BIN) demo
 
 build: ## build bin/scheduler
-	$(GO) build -o $(BIN) ./cmd/scheduler
+	CGO_ENABLED=0 $(GO) build -o $(BIN) ./cmd/scheduler
 
 clean: ## remove what was built
 	rm -rf bin
