@@ -5,18 +5,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
-
-// icsProperty is one line of an iCalendar file (RFC 5545, 3.1), unfolded.
-type icsProperty struct {
-	line   int
-	name   string
-	params map[string]string
-	value  string
-}
 
 // icsReader collects the events of a file. It reads VEVENT with DTSTART, DTEND or DURATION, RRULE,
 // RDATE, EXDATE, RECURRENCE-ID and STATUS. It ignores other components and properties, including
@@ -67,73 +58,6 @@ func readEvents(text string, report func(line int, format string, args ...any)) 
 	}
 	r.replace()
 	return r.events
-}
-
-type textLine struct {
-	number int
-	text   string
-}
-
-// unfold joins folded lines: their continuations begin with a space.
-func unfold(text string) []textLine {
-	var lines []textLine
-	number := 0
-	for raw := range strings.SplitSeq(strings.TrimPrefix(text, "\ufeff"), "\n") {
-		number++
-		raw = strings.TrimSuffix(raw, "\r")
-		switch {
-		case raw == "":
-		case (raw[0] == ' ' || raw[0] == '\t') && len(lines) > 0:
-			lines[len(lines)-1].text += raw[1:]
-		default:
-			lines = append(lines, textLine{number, raw})
-		}
-	}
-	return lines
-}
-
-// parseProperty parses NAME;PARAM=value;PARAM="value","value":value.
-func parseProperty(line textLine) (icsProperty, error) {
-	p := icsProperty{line: line.number, params: map[string]string{}}
-	end := strings.IndexAny(line.text, ";:")
-	if end < 1 {
-		return p, fmt.Errorf("found %q, expected a line such as DTSTART;VALUE=DATE:20261224",
-			cutText(line.text))
-	}
-	p.name = strings.ToUpper(line.text[:end])
-	rest := line.text[end:]
-	for rest[0] == ';' {
-		name, after, ok := strings.Cut(rest[1:], "=")
-		if !ok {
-			return p, fmt.Errorf("%s: found a parameter without a value, expected one such as "+
-				"VALUE=DATE", p.name)
-		}
-		rest, ok = afterValue(after)
-		for ok && strings.HasPrefix(rest, ",") {
-			rest, ok = afterValue(rest[1:])
-		}
-		if !ok || rest == "" || rest[0] != ';' && rest[0] != ':' {
-			return p,
-				fmt.Errorf("%s: found a parameter without an end, expected a colon and a value",
-					p.name)
-		}
-		p.params[strings.ToUpper(name)] = strings.Trim(strings.TrimSuffix(after, rest), `"`)
-	}
-	p.value = strings.TrimSpace(rest[1:])
-	return p, nil
-}
-
-// afterValue returns the text after one value of a parameter. ok is false if the value has no end.
-func afterValue(text string) (rest string, ok bool) {
-	if quoted, isQuoted := strings.CutPrefix(text, `"`); isQuoted {
-		_, rest, ok = strings.Cut(quoted, `"`)
-		return rest, ok
-	}
-	end := strings.IndexAny(text, ",;:")
-	if end < 0 {
-		return "", false
-	}
-	return text[end:], true
 }
 
 func cutText(text string) string {
@@ -401,94 +325,4 @@ func untilDay(text string, e event) (int64, error) {
 		at.day--
 	}
 	return at.day, nil
-}
-
-func dayAndClock(shown time.Time) (day int64, clock int) {
-	year, month, number := shown.Date()
-	return date{year, month, number}.number(), shown.Hour()*3600 + shown.Minute()*60 +
-		shown.Second()
-}
-
-// icsTime is a date, or a date with a time of day, with or without a zone.
-type icsTime struct {
-	day   int64
-	clock int // -1: none
-	zone  *time.Location
-}
-
-func (t icsTime) allDay() bool { return t.clock < 0 }
-
-// instant returns seconds. Times without a zone can only be compared with each other.
-func (t icsTime) instant() int64 {
-	zone := t.zone
-	if zone == nil {
-		zone = time.UTC
-	}
-	d := dateOf(t.day)
-	return time.Date(d.year, d.month, d.day, 0, 0, max(t.clock, 0), 0, zone).Unix()
-}
-
-// parseICSTime parses 20261224, 20261224T090000 and 20261224T090000Z.
-func parseICSTime(p icsProperty, text string) (icsTime, error) {
-	text = strings.TrimSpace(text)
-	if kind := p.params["VALUE"]; kind != "" && kind != "DATE" && kind != "DATE-TIME" {
-		return icsTime{}, fmt.Errorf("found VALUE=%s, expected DATE or DATE-TIME", cutText(kind))
-	}
-	wrong := fmt.Errorf("found %q, expected a date such as 20261224 or a time such as "+
-		"20261224T090000Z", cutText(text))
-	at := icsTime{clock: -1}
-	plain, utc := strings.CutSuffix(text, "Z")
-	layout := "20060102"
-	if strings.Contains(plain, "T") {
-		layout = "20060102T150405"
-	} else if utc {
-		return at, wrong
-	}
-	t, err := time.Parse(layout, plain)
-	if err != nil || len(plain) != len(layout) || t.Year() < 1 {
-		return at, wrong
-	}
-	day, clock := dayAndClock(t)
-	at.day = day
-	if layout == "20060102" {
-		return at, nil
-	}
-	at.clock = clock
-	name := p.params["TZID"]
-	switch {
-	case utc:
-		at.zone = time.UTC
-	case name != "":
-		if at.zone, err = time.LoadLocation(name); err != nil || at.zone == time.Local {
-			return at, fmt.Errorf("found the zone %q, expected one by its IANA name, such as "+
-				"Europe/Berlin", cutText(name))
-		}
-	}
-	return at, nil
-}
-
-// parseICSDuration parses P1D, PT1H30M and P2W.
-func parseICSDuration(text string) (seconds int64, err error) {
-	wrong := fmt.Errorf("found %q, expected a duration such as P1D or PT1H30M", cutText(text))
-	rest, ok := strings.CutPrefix(strings.TrimPrefix(text, "+"), "P")
-	if !ok || rest == "" {
-		return 0, wrong
-	}
-	units := map[byte]int64{'W': 7 * daySeconds, 'D': daySeconds}
-	for rest != "" {
-		if after, clock := strings.CutPrefix(rest, "T"); clock {
-			rest, units = after, map[byte]int64{'H': 3600, 'M': 60, 'S': 1}
-		}
-		digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
-		n, err := strconv.ParseUint(rest[:digits], 10, 20)
-		if err != nil || digits == len(rest) || units[rest[digits]] == 0 {
-			return 0, wrong
-		}
-		seconds += int64(n) * units[rest[digits]]
-		rest = rest[digits+1:]
-	}
-	if seconds == 0 || seconds > maxCount*daySeconds {
-		return 0, wrong
-	}
-	return seconds, nil
 }
