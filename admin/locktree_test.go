@@ -240,6 +240,13 @@ func TestMoreResourcesAreLinked(t *testing.T) {
 	if more == nil {
 		t.Fatalf("the page does not link more resources: %s", body)
 	}
+	filtered := get(t, handler, "/locks?text=table_").Body.String()
+	for _, want := range []string{"/locks?state=held&amp;text=table_",
+		"/locks?state=waiting&amp;text=table_"} {
+		if !strings.Contains(filtered, `<a href="`+want+`">`) {
+			t.Errorf("the page of resources with a text does not link %s", want)
+		}
+	}
 	for place, want := range []bool{false, true} { // held, waited for
 		linked := get(t, handler, more[1+place]).Body.String()
 		if got := strings.Contains(linked, "table_299") || strings.Contains(linked,

@@ -38,7 +38,9 @@ type ResourceTree struct {
 
 	Filter Fields      `json:"-"`
 	Pager  param.Pager `json:"-"`
-	Chains *WaitChains `json:"-"` // nil on later pages
+	// addresses of the held resources and of those that runs wait for, both with the filter
+	HeldPage, WaitingPage string      `json:"-"`
+	Chains                *WaitChains `json:"-"` // nil on later pages
 }
 
 // Filter narrows the tree.
@@ -135,4 +137,6 @@ func LockParams() []string { return []string{"text", "state", "under", "after"} 
 func (t *ResourceTree) Link(p param.Set, f Filter) {
 	t.Filter = Fields{f.text, f.state, p.Get("under")}
 	t.Pager = p.TreePager("/locks", t.Pager.NextPage)
+	t.HeldPage = p.With("/locks", "state", "held", "after", "")
+	t.WaitingPage = p.With("/locks", "state", "waiting", "after", "")
 }
