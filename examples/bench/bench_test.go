@@ -48,7 +48,9 @@ func TestEachFiringRunsOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs PostgreSQL and memcached: run without -short")
 	}
-	for _, mode := range soak.Pick([][]string{nil}, [][]string{nil, {"-share"}, {"-no-op"}}) {
+	shared := []string{"-processes", "2"} // by three replicas
+	for _, mode := range soak.Pick([][]string{shared},
+		[][]string{nil, shared, {"-share"}, {"-no-op"}}) {
 		t.Run(strings.Join(append([]string{"bench"}, mode...), " "), func(t *testing.T) {
 			args := append([]string{"-jobs", "20", "-seconds", "3", "-warm-up", "1s", "-grace",
 				"1m"}, mode...)
@@ -199,9 +201,27 @@ func TestOptions(t *testing.T) {
 		t.Errorf("settings %q", settings)
 	}
 	for _, bad := range [][]string{{"-jobs", "0"}, {"-jobs", "x"}, {"-seconds", "0"},
-		{"-replicas", "0"}, {"-connections", "1"}, {"-warm-up", "-1s"}, {"more"}} {
+		{"-replicas", "0"}, {"-connections", "1"}, {"-warm-up", "-1s"}, {"-processes", "4"},
+		{"-processes", "-1"}, {"more"}} {
 		if _, err := parseOptions(bad, io.Discard); err == nil {
 			t.Errorf("%q went through", bad)
+		}
+	}
+}
+
+func TestDivide(t *testing.T) {
+	for _, test := range []struct {
+		replicas, processes int
+		want                string
+	}{
+		{3, 0, "[[replica-1] [replica-2] [replica-3]]"},
+		{5, 2, "[[replica-1 replica-3 replica-5] [replica-2 replica-4]]"},
+		{3, 1, "[[replica-1 replica-2 replica-3]]"},
+	} {
+		o := options{replicas: test.replicas, processes: test.processes}
+		if got := fmt.Sprint(o.divide()); got != test.want {
+			t.Errorf("%d replicas in %d processes: got %s, want %s", test.replicas, test.processes,
+				got, test.want)
 		}
 	}
 }

@@ -37,6 +37,9 @@
 // locks on tables. Its nodes are processes of the program in the folder river,
 // which is a module of its own (make bench-river).
 //
+// -processes divides the replicas among fewer processes. Then the figures contain the work of all
+// replicas and of the servers for them, but the Go runtime of few processes.
+//
 // -bare measures no load. It starts as many processes as -replicas says. Each of them only renews
 // a row every 5 s, reads a key of memcached each second, and listens for notifications. What they
 // use is the least that replicas without firings can use. The system counts processor time in

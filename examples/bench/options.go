@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -19,6 +20,7 @@ type options struct {
 	warmUp     time.Duration // between the replicas' start and the first measured second
 	grace      time.Duration // after the last measured second, for firings that are late
 	replicas   int
+	processes  int // that the replicas share; 0: each replica has its own
 	workers    int // of each replica
 	pool       int // connections of each replica to PostgreSQL
 	fsync      bool
@@ -69,7 +71,9 @@ func parseOptions(args []string, errOut io.Writer) (options, error) {
 	flags.DurationVar(&o.warmUp, "warm-up", 5*time.Second, "how long the replicas run before that")
 	flags.DurationVar(&o.grace, "grace", 10*time.Second,
 		"how long to wait for late firings after that")
-	flags.IntVar(&o.replicas, "replicas", 3, "how many replica processes")
+	flags.IntVar(&o.replicas, "replicas", 3, "how many replicas")
+	flags.IntVar(&o.processes, "processes", 0,
+		"divide the replicas among so many processes; 0 for one process for each replica")
 	flags.IntVar(&o.workers, "workers", 100, "runs at the same time on each replica")
 	flags.IntVar(&o.pool, "connections", 20, "connections of each replica to PostgreSQL")
 	flags.BoolVar(&o.noOp, "no-op", false,
@@ -117,6 +121,10 @@ func (o options) check(rest []string) error {
 			problems = append(problems,
 				fmt.Errorf("%s: expected %d to %d, found %d", name, value[1], value[2], value[0]))
 		}
+	}
+	if o.processes < 0 || o.processes > o.replicas {
+		problems = append(problems, fmt.Errorf("-processes: expected 0 to %d, the number of "+
+			"replicas, found %d", o.replicas, o.processes))
 	}
 	if o.river != "" && !o.noOp {
 		problems = append(problems, errors.New("-river: expected with -no-op"))
@@ -170,6 +178,16 @@ func (o options) settings() []string {
 	return append(settings, o.postgres...)
 }
 
+// divide returns the names of the replicas of each process.
+func (o options) divide() [][]string {
+	processes := make([][]string, cmp.Or(o.processes, o.replicas))
+	for i := range o.replicas {
+		process := &processes[i%len(processes)]
+		*process = append(*process, "replica-"+strconv.Itoa(i+1))
+	}
+	return processes
+}
+
 // work is what the jobs do.
 func (o options) work() string {
 	if o.noOp {
@@ -180,9 +198,9 @@ func (o options) work() string {
 
 func (o options) describe() string {
 	return fmt.Sprintf(
-		`%d replica processes with %d workers and %d connections each; their jobs: %s.
+		`%d replicas in %d processes, with %d workers and %d connections each; their jobs: %s.
 PostgreSQL: %s; all else as it comes.
 memcached: as it comes. Each load: %s of warm-up, %d s of measuring, late firings get %s more.`,
-		o.replicas, o.workers, o.pool, o.work(), strings.Join(o.settings(), " "), o.warmUp,
-		o.seconds, o.grace)
+		o.replicas, len(o.divide()), o.workers, o.pool, o.work(),
+		strings.Join(o.settings(), " "), o.warmUp, o.seconds, o.grace)
 }

@@ -8,12 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/pprof"
-	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/cli"
 	"github.com/holdfast-dev/holdfast/internal/test/replicas"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -28,6 +29,8 @@ const (
 
 	// profileVariable names the file for a replica's processor profile.
 	profileVariable = "BENCH_PROFILE"
+	// othersVariable has the names of the process's other replicas, separated by spaces.
+	othersVariable = "BENCH_OTHERS"
 	// holdVariable is how long the handler no-op takes; "" for no time.
 	holdVariable = "BENCH_HOLD"
 )
@@ -49,24 +52,75 @@ func replica() {
 		}
 		return sleepUntil(ctx, time.Now().Add(hold))
 	})
-	path := os.Getenv(profileVariable)
+	if err := profiled(os.Getenv(profileVariable), func() error {
+		return runReplicas(strings.Fields(os.Getenv(othersVariable)), holdfast.WithHandlers(noOp))
+	}); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// profiled calls f and writes its processor profile to path, if path is not "".
+func profiled(path string, f func() error) error {
 	if path == "" {
-		cli.Main(holdfast.WithHandlers(noOp))
-		return
+		return f()
 	}
 	file, err := os.Create(path)
-	if err == nil {
-		err = pprof.StartCPUProfile(file)
-	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench: processor profile:", err)
-		os.Exit(1)
+		return fmt.Errorf("processor profile: %w", err)
 	}
-	cli.Main(holdfast.WithHandlers(noOp))
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return errors.Join(fmt.Errorf("processor profile: %w", err), file.Close())
+	}
+	err = f()
 	pprof.StopCPUProfile()
-	if err := file.Close(); err != nil {
-		fmt.Fprintln(os.Stderr, "bench: processor profile:", err)
-		os.Exit(1)
+	return errors.Join(err, file.Close())
+}
+
+// runReplicas runs the replica of the command line until a signal stops it, and the others beside
+// it. The others have started before it is ready.
+func runReplicas(others []string, handlers holdfast.Option) error {
+	var started []*holdfast.Replica
+	for _, name := range others {
+		replica, err := holdfast.New(holdfast.WithConfigFile(os.Args[len(os.Args)-1]),
+			holdfast.WithReplicaName(name), holdfast.WithPage(admin.Page, "127.0.0.1:0"), handlers)
+		if err != nil {
+			return fmt.Errorf("replica %s: %w", name, err)
+		}
+		started = append(started, replica)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	all, ctx := errgroup.WithContext(ctx)
+	for i, replica := range started {
+		all.Go(func() error {
+			if err := replica.Run(ctx); err != nil {
+				return fmt.Errorf("replica %s: %w", others[i], err)
+			}
+			return nil
+		})
+		if err := awaitReady(ctx, replica); err != nil {
+			stop()
+			return errors.Join(fmt.Errorf("replica %s: %w", others[i], err), all.Wait())
+		}
+	}
+	cli.Main(handlers)
+	stop()
+	return all.Wait()
+}
+
+// awaitReady waits until the replica can start runs.
+func awaitReady(ctx context.Context, replica *holdfast.Replica) error {
+	bounded, cancel := context.WithTimeout(ctx, readyLimit)
+	defer cancel()
+	for {
+		err := replica.Ready(bounded)
+		if err == nil {
+			return nil
+		}
+		if sleepUntil(bounded, time.Now().Add(20*time.Millisecond)) != nil {
+			return errors.Join(err, context.Cause(bounded))
+		}
 	}
 }
 
@@ -88,16 +142,15 @@ func startCluster(ctx context.Context, l load, dir, program string) (cluster, er
 	var c cluster
 	bounded, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()
-	for i := range l.options.replicas {
+	for i, names := range l.options.divide() {
 		if i >= startedTogether {
 			if err := c[i-startedTogether].Ready(bounded); err != nil {
 				return nil, errors.Join(err, c.kill())
 			}
 		}
-		name := "replica-" + strconv.Itoa(i+1)
 		process, err := replicas.Start(ctx, replicas.Spec{
-			Program: program, Name: name, Config: configuration(l.options, l.jobs), Dir: dir,
-			Env: l.environment(name),
+			Program: program, Name: names[0], Config: configuration(l.options, l.jobs), Dir: dir,
+			Env: l.environment(names),
 		})
 		if err != nil {
 			return nil, errors.Join(err, c.kill())
@@ -112,12 +165,14 @@ func startCluster(ctx context.Context, l load, dir, program string) (cluster, er
 	return c, nil
 }
 
-func (l load) environment(replica string) []string {
+// environment is that of a process with the given replicas.
+func (l load) environment(replicas []string) []string {
 	env := []string{"DATABASE_URL=" + l.servers.postgres.URL(l.database()),
-		"MEMCACHED=" + l.servers.memcached.Addr()}
+		"MEMCACHED=" + l.servers.memcached.Addr(),
+		othersVariable + "=" + strings.Join(replicas[1:], " ")}
 	if l.options.profile != "" {
 		env = append(env, profileVariable+"="+filepath.Join(l.options.profile,
-			fmt.Sprintf("load-%d-%s.pprof", l.number, replica)))
+			fmt.Sprintf("load-%d-%s.pprof", l.number, replicas[0])))
 	}
 	if l.options.tables > 0 {
 		env = append(env, holdVariable+"="+l.options.hold.String())

@@ -105,7 +105,7 @@ var lines = []line{
 	{"memcached commands a run", func(r result) string {
 		return fmt.Sprintf("%.2f", float64(r.cost.commands)/r.runs())
 	}},
-	{"memory of a replica, MB", func(r result) string {
+	{"memory of the largest replica process, MB", func(r result) string {
 		return fmt.Sprintf("%.0f", float64(r.memory)/(1<<20))
 	}},
 }
