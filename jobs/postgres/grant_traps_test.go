@@ -247,12 +247,11 @@ func TestLostReplyToAGrant(t *testing.T) {
 	resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
 	done := s.grant(proxied, session, lost, none)
 	awaitWaiting(s, "a", done)
-	proxy.DropReplies(true)
+	proxy.MuteAll()
 	resume()
 	for query[int](s, "SELECT count(*) FROM holdfast.claims") < 2 {
 		continue // until it has committed
 	}
-	proxy.DropReplies(false)
 	proxy.CutAll()
 	if got := <-done; !errors.Is(got.err, locking.ErrUnavailable) {
 		t.Fatalf("grant whose reply was lost: %+v", got)

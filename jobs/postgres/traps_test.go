@@ -599,13 +599,12 @@ func testLostReply(t *testing.T, execute func(*Store, *jobs.Run) error, pause fu
 				done <- execute(proxied, run)
 			}()
 			awaitWaiting(s, "a", done) // in its commit
-			proxy.DropReplies(true)
+			proxy.MuteAll()
 			s.exec(c.after)
 			for query[int](s, "SELECT count(*) FROM pg_stat_activity WHERE datname = "+
 				"current_database() AND application_name = 'a' AND state = 'active'") > 0 {
 				continue // until the commit has ended, one way or the other
 			}
-			proxy.DropReplies(false)
 			proxy.CutAll()
 			if again && c.state == "running" {
 				s.exec("SELECT pg_advisory_unlock($1)", gate)

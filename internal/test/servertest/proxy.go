@@ -33,11 +33,10 @@ type Proxy struct {
 	listener net.Listener
 	done     sync.WaitGroup
 
-	refuse      atomic.Bool
-	dropReplies atomic.Bool
-	delay       atomic.Int64
-	onRequest   atomic.Pointer[func([]byte) Fate]
-	onReplyCut  atomic.Pointer[func()]
+	refuse     atomic.Bool
+	delay      atomic.Int64
+	onRequest  atomic.Pointer[func([]byte) Fate]
+	onReplyCut atomic.Pointer[func()]
 
 	mu     sync.Mutex
 	closed bool
@@ -77,9 +76,15 @@ func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 // open: see CutAll.
 func (p *Proxy) Refuse(on bool) { p.refuse.Store(on) }
 
-// DropReplies makes the proxy drop all replies of the server while it still forwards requests, or
-// stops that.
-func (p *Proxy) DropReplies(on bool) { p.dropReplies.Store(on) }
+// MuteAll makes the proxy drop all further replies on the open connections, while it still forwards
+// their requests.
+func (p *Proxy) MuteAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.mute.Store(true)
+	}
+}
 
 // Delay delays each piece of a reply by that time. 0 removes the delay.
 func (p *Proxy) Delay(d time.Duration) { p.delay.Store(int64(d)) }
@@ -255,7 +260,7 @@ func (l *link) reply(piece []byte) bool {
 		}
 		return false
 	}
-	if !l.mute.Load() && !l.proxy.dropReplies.Load() {
+	if !l.mute.Load() {
 		_, _ = l.client.Write(piece) // if the client has gone, the reply is not needed
 	}
 	return true

@@ -141,12 +141,16 @@ func TestProxySwitches(t *testing.T) {
 	conn := dial(t, proxy.Addr())
 	ask(t, conn, "version\r\n")
 
-	proxy.DropReplies(true)
-	if _, err := conn.Write([]byte("set k 0 0 1\r\nx\r\n")); err != nil {
+	muted := conn
+	proxy.MuteAll()
+	if _, err := muted.Write([]byte("set k 0 0 1\r\nx\r\n")); err != nil {
 		t.Fatal(err)
 	}
-	checkConnection(t, conn, true)
-	proxy.DropReplies(false)
+	checkConnection(t, muted, true)
+	conn = dial(t, proxy.Addr())
+	if got := ask(t, conn, "get k\r\n"); !strings.HasPrefix(got, "VALUE k") {
+		t.Errorf("got %q, want the value that the muted connection set", got)
+	}
 
 	proxy.Delay(50 * time.Millisecond)
 	start := time.Now()
@@ -166,6 +170,7 @@ func TestProxySwitches(t *testing.T) {
 
 	proxy.CutAll()
 	checkConnection(t, conn, false)
+	checkConnection(t, muted, false)
 }
 
 func TestProxyWithoutServer(t *testing.T) {
