@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -331,6 +332,24 @@ func (h *history) Resources(context.Context) ([]locking.Resource, error) {
 	return slices.SortedFunc(maps.Keys(known), func(a, b locking.Resource) int {
 		return strings.Compare(a.Key(), b.Key())
 	}), h.err
+}
+
+func (h *history) FailuresBefore(_ context.Context,
+	runs []storage.RunBefore) (map[string]storage.FailedRuns, error) {
+	found := make(map[string]storage.FailedRuns)
+	for _, of := range runs {
+		var outcomes []storage.Outcome
+		for _, r := range h.runs { // the youngest first
+			order := cmp.Or(r.CreatedAt.Compare(of.Before.CreatedAt),
+				bytes.Compare(r.ID[:], of.Before.ID[:]))
+			if r.Job == of.Job && r.Backfill == uuid.Nil && order < 0 {
+				outcomes = append(outcomes, storage.Outcome{State: r.State,
+					ScheduledAt: r.ScheduledAt, FinishedAt: r.FinishedAt})
+			}
+		}
+		found[of.Job] = storage.CountFailures(outcomes)
+	}
+	return found, h.err
 }
 
 func (h *history) Outcomes(_ context.Context, of []storage.OutcomesOf,

@@ -115,7 +115,7 @@ func nextOf(list []Job) (next *time.Time) {
 // needsAttention reports whether the last run of a job failed, or whether a run waits. Runs for a
 // later time do not count.
 func needsAttention(job Job, now time.Time) bool {
-	return job.LastRun != nil && slices.Contains(failedStates(), job.LastRun.State) ||
+	return job.LastRun != nil && storage.Failed(job.LastRun.State) ||
 		slices.ContainsFunc(job.Outcomes, func(o storage.Outcome) bool {
 			return o.State == jobs.Waiting && !o.ScheduledAt.After(now)
 		})

@@ -67,7 +67,7 @@ func newJobGroup(name string, members []storage.JobState) jobGroup {
 		for _, state := range statesOf(m) {
 			counts[state]++
 		}
-		if m.Waiting || slices.Contains(failedStates(), m.Last) {
+		if m.Waiting || storage.Failed(m.Last) {
 			urgent = append(urgent, m.Job)
 		} else {
 			others = append(others, m.Job)
@@ -99,9 +99,6 @@ func statesOf(j storage.JobState) (states []jobs.State) {
 	}
 	return states
 }
-
-// failedStates are the states of a last run with which a job needs attention.
-func failedStates() []jobs.State { return []jobs.State{jobs.Failed, jobs.TimedOut, jobs.Lost} }
 
 // jobLister reads the lists of jobs.
 type jobLister struct {

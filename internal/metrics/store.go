@@ -312,6 +312,12 @@ func (s *store) Outcomes(ctx context.Context, of []storage.OutcomesOf, n int) (
 	return s.inner.Outcomes(ctx, of, n)
 }
 
+func (s *store) FailuresBefore(ctx context.Context, runs []storage.RunBefore) (
+	_ map[string]storage.FailedRuns, err error) {
+	defer s.timed("failures_before", time.Now(), &err)
+	return s.inner.FailuresBefore(ctx, runs)
+}
+
 func (s *store) EndCounts(ctx context.Context, since time.Time) (_ []storage.EndCount, err error) {
 	defer s.timed("end_counts", time.Now(), &err)
 	return s.inner.EndCounts(ctx, since)

@@ -278,10 +278,11 @@ func TestListingsUseAnIndex(t *testing.T) {
 	}
 	queries := map[string]string{
 		"lastRunsOf": lastRunsOf, "lastOutcomes": fmt.Sprintf(lastOutcomes, 20),
-		"endsOfJob":   fmt.Sprintf(endsOfJob, storage.MaxTallied),
-		"endsOfState": fmt.Sprintf(endsOfState, "failed", storage.MaxTallied),
-		"endedJobs":   fmt.Sprintf(endedJobs, fmt.Sprintf(endedOfState, "failed")),
-		"runsOfDue":   runsOfFiring, "runsOfKey": runsOfKey,
+		"failuresBefore": fmt.Sprintf(failuresBefore, storage.MaxFailures),
+		"endsOfJob":      fmt.Sprintf(endsOfJob, storage.MaxTallied),
+		"endsOfState":    fmt.Sprintf(endsOfState, "failed", storage.MaxTallied),
+		"endedJobs":      fmt.Sprintf(endedJobs, fmt.Sprintf(endedOfState, "failed")),
+		"runsOfDue":      runsOfFiring, "runsOfKey": runsOfKey,
 	}
 	for name, query := range queries {
 		plan := s.plan("SELECT set_config('plan_cache_mode', 'force_generic_plan', true)", query)

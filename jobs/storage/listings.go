@@ -218,6 +218,10 @@ type Listings interface {
 	// Outcomes returns the last n of the selected runs of each job, the youngest first, without
 	// runs of backfills.
 	Outcomes(ctx context.Context, of []OutcomesOf, n int) (map[string][]Outcome, error)
+	// FailuresBefore counts the runs of each job that failed, timed out or were lost after its last
+	// success and before the given run. It considers only the last MaxFailures runs before that
+	// run, and no runs of backfills. Runs in other states neither end nor extend the row.
+	FailuresBefore(ctx context.Context, runs []RunBefore) (map[string]FailedRuns, error)
 	// EndCounts counts the ended runs that did not succeed. It considers only runs that were
 	// created at the time since or later.
 	EndCounts(ctx context.Context, since time.Time) ([]EndCount, error)

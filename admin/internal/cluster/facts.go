@@ -21,6 +21,9 @@ import (
 const (
 	// outcomesOfJob is the number of runs of a job that are checked for failures in a row.
 	outcomesOfJob = 20
+	// maxCounted bounds the jobs whose earlier failures are counted, because each count reads up to
+	// storage.MaxFailures runs.
+	maxCounted = 50
 	// decidingOutcomes is the number of runs that are read first.
 	decidingOutcomes = 3
 	// maxSuspects bounds the jobs that are checked.
@@ -43,6 +46,8 @@ type Facts struct {
 	// Outcomes are the last runs of each job that failed lately or was skipped repeatedly, the
 	// newest first.
 	Outcomes map[string][]storage.Outcome
+	// Earlier are the failures of a job before its Outcomes, if all of these failed.
+	Earlier map[string]storage.FailedRuns
 	// ErrorTexts are parts of the errors of the latest failed runs, one for each kind of error, the
 	// newest first. A search for a part finds the runs.
 	ErrorTexts []string
@@ -95,6 +100,9 @@ func (r *Reader) facts(ctx context.Context, now time.Time) (f Facts, err error) 
 		return f, err
 	}
 	if err := r.dropRemoved(ctx, now, f.Outcomes, suspects); err != nil {
+		return f, err
+	}
+	if f.Earlier, err = earlierFailures(ctx, r.Store, now, f.Outcomes); err != nil {
 		return f, err
 	}
 	if f.Delays, err = r.startDelays(ctx, waiters, now); err != nil {
@@ -201,7 +209,7 @@ func (r *Reader) suspects(ctx context.Context, now time.Time) ([]string, []stora
 	failures, skips := make(map[string]int), make(map[string]int)
 	for _, t := range endCounts.endCounts {
 		switch {
-		case slices.Contains(failedStates(), t.State):
+		case storage.Failed(t.State):
 			failures[t.Job] += t.Runs
 		case t.State == jobs.Skipped && isSkip(t.Reason):
 			skips[t.Job] += t.Runs
@@ -257,6 +265,29 @@ func (r *Reader) lastOutcomes(ctx context.Context, names []string,
 		names = undecided
 	}
 	return all, nil
+}
+
+// earlierFailures counts the failures before the outcomes of jobs that may have failed more often
+// than the outcomes say.
+func earlierFailures(ctx context.Context, store storage.Listings, now time.Time,
+	outcomes map[string][]storage.Outcome) (map[string]storage.FailedRuns, error) {
+	var of []storage.RunBefore
+	for _, job := range slices.Sorted(maps.Keys(outcomes)) {
+		s := newStreak(outcomes[job], now)
+		if s.Open && s.Failures > 0 && len(of) < maxCounted {
+			oldest := outcomes[job][len(outcomes[job])-1]
+			of = append(of, storage.RunBefore{Job: job,
+				Before: storage.RunCursor{CreatedAt: oldest.CreatedAt, ID: oldest.Run}})
+		}
+	}
+	if len(of) == 0 {
+		return nil, nil
+	}
+	found, err := store.FailuresBefore(ctx, of)
+	if err != nil {
+		return nil, fmt.Errorf("earlier failures: %w", err)
+	}
+	return found, nil
 }
 
 // dropRemoved drops jobs that were removed. It checks the first maxRemovedChecks jobs whose last

@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -77,4 +79,51 @@ func TestFactsLeaveOutRunsOfBackfills(t *testing.T) {
 	if delay := facts.Delays["a"]; delay.Runs > 0 {
 		t.Errorf("start delays %+v of the runs of the backfill, want none", delay)
 	}
+}
+
+// TestLongStreaksAreCounted checks the number and the begin of more failures in a row than the
+// outcomes of a job have.
+func TestLongStreaksAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		store, session := simstore.New(), uuid.New()
+		must(store.Open(t.Context(), storage.Session{ID: session, Replica: "a", Version: "v",
+			TTL: 24 * time.Hour}))
+		every, err := schedule.Parse(schedule.Spec{Every: time.Minute}, time.UTC)
+		must(err)
+		d, err := storage.Define(jobs.Job{Name: "a", Schedule: every, Handler: "work"}, nil)
+		must(err)
+		versions, err := store.Register(t.Context(), session, []storage.Definition{d})
+		must(err)
+		var first time.Time // the end of the first failure after a success
+		states := append([]jobs.State{jobs.Failed, jobs.Succeeded},
+			slices.Repeat([]jobs.State{jobs.Failed}, outcomesOfJob+5)...)
+		for i, state := range states {
+			time.Sleep(time.Minute)
+			run, at := uuid.New(), time.Now()
+			started, err := store.Start(t.Context(), session, []storage.StartRequest{{Run: run,
+				New: true, Version: versions["a"], Attempt: 1,
+				Firing: storage.Firing{Job: "a", ScheduledAt: at}}})
+			must(err)
+			_, err = store.Finish(t.Context(), []storage.FinishRequest{{Run: run,
+				Token: started[0].Token, State: state, Error: "exit status 1"}})
+			must(err)
+			if i == 2 {
+				first = at
+			}
+		}
+		now := time.Now()
+		facts, err := NewReader(records.Reader{Store: store}, nil, nil, nil).facts(t.Context(), now)
+		must(err)
+		s := facts.streak("a", now)
+		if s.Failures != outcomesOfJob+5 || !s.Since.Truncate(time.Second).Equal(first) || s.Open {
+			t.Errorf("got %d failures since %v, open: %v; want %d since %v", s.Failures, s.Since,
+				s.Open, outcomesOfJob+5, first)
+		}
+	})
 }

@@ -39,7 +39,7 @@ func (r *Reader) FailingJobs(ctx context.Context, now time.Time, rules Rules) ([
 	}
 	var names []string
 	for _, job := range slices.Sorted(maps.Keys(facts.Outcomes)) {
-		s := newStreak(facts.Outcomes[job], now)
+		s := facts.streak(job, now)
 		if s.Failures >= rules.failingAfter() && s.EndedAt == nil &&
 			now.Sub(s.Last) <= maxFailureAge {
 			names = append(names, job)
@@ -65,7 +65,7 @@ func failingGroups(f Facts, now time.Time) []FailingGroup {
 	groups := []FailingGroup{}
 	var keys []string
 	for _, job := range slices.Sorted(maps.Keys(f.Outcomes)) {
-		s := newStreak(f.Outcomes[job], now)
+		s := f.streak(job, now)
 		if s.Failures == 0 || s.EndedAt != nil || now.Sub(s.Last) > maxFailureAge {
 			continue
 		}

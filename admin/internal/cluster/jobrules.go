@@ -45,7 +45,7 @@ const (
 // since has ended.
 func failingProblems(e Evidence, add func(Problem)) {
 	for _, job := range slices.Sorted(maps.Keys(e.Outcomes)) {
-		s := newStreak(e.Outcomes[job], e.Now)
+		s := e.streak(job, e.Now)
 		if s.Failures < e.Rules.failingAfter() || e.Now.Sub(s.Last) > maxFailureAge {
 			continue
 		}
@@ -74,7 +74,7 @@ func failedProblems(e Evidence, add func(Problem)) {
 		known = append(known, lostJobs(e, l)...)
 	}
 	for _, job := range slices.Sorted(maps.Keys(e.Outcomes)) {
-		s := newStreak(e.Outcomes[job], e.Now)
+		s := e.streak(job, e.Now)
 		switch {
 		case s.Failures == 0, s.EndedAt != nil, s.Failures >= e.Rules.failingAfter(),
 			e.Now.Sub(s.Last) > maxFailureAge, slices.Contains(known, job),

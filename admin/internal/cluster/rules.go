@@ -102,7 +102,7 @@ func lostJobs(e Evidence, l lostReplica) (names []string) {
 		return nil
 	}
 	for _, job := range slices.Sorted(maps.Keys(e.Outcomes)) {
-		s := newStreak(e.Outcomes[job], e.Now)
+		s := e.streak(job, e.Now)
 		if s.Failures == 1 && s.EndedAt == nil && s.Lost &&
 			!s.Last.Before(l.lost.LastHeartbeat) && s.Last.Sub(*l.lost.EndedAt) < sweepTime {
 			names = append(names, job)

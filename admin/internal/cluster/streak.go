@@ -32,6 +32,21 @@ func newStreak(outcomes []storage.Outcome, now time.Time) streak {
 	return s
 }
 
+// streak returns the last streak of a job, with its failures before the outcomes.
+func (f Facts) streak(job string, now time.Time) streak {
+	s := newStreak(f.Outcomes[job], now)
+	earlier, known := f.Earlier[job]
+	if !s.Open || !known {
+		return s
+	}
+	s.Open = earlier.More
+	s.Failures += earlier.Number
+	if earlier.Number > 0 {
+		s.Since = earlier.Since
+	}
+	return s
+}
+
 // decideStreak also reports whether no earlier outcome can change the streak.
 func decideStreak(outcomes []storage.Outcome, now time.Time) (s streak, decided bool) {
 	for _, o := range outcomes {
@@ -46,7 +61,7 @@ func decideStreak(outcomes []storage.Outcome, now time.Time) (s streak, decided 
 				return s, true
 			}
 			s.EndedAt = &at
-		case slices.Contains(failedStates(), o.State):
+		case storage.Failed(o.State):
 			if s.Failures == 0 {
 				s.Last, s.Lost = at, o.State == jobs.Lost
 			}

@@ -202,6 +202,35 @@ var jobListRules = []rule{
 		c.must(err)
 		equal(c, "outcomes of no jobs", len(none), 0)
 	}},
+	{"failures in a row are counted back to the last success", func(c *check) {
+		s := c.session("one")
+		var ended []storage.Record
+		for i, state := range []jobs.State{jobs.Failed, jobs.Succeeded, jobs.Failed, jobs.Cancelled,
+			jobs.TimedOut, jobs.Failed} {
+			r := request("a", i)
+			c.finished(r, c.granted(s, r), state)
+			ended = append(ended, c.record(r.Run, state))
+		}
+		request := request("b", 0)
+		c.finished(request, c.granted(s, request), jobs.Failed)
+		other := c.record(request.Run, jobs.Failed)
+		before := func(r storage.Record) storage.RunBefore {
+			return storage.RunBefore{Job: r.Job, Before: storage.RunCursor{CreatedAt: r.CreatedAt,
+				ID: r.ID}}
+		}
+		for i, want := range []storage.FailedRuns{{}, {Number: 1, Since: *ended[0].FinishedAt}, {},
+			{Number: 1, Since: *ended[2].FinishedAt}, {Number: 1, Since: *ended[2].FinishedAt},
+			{Number: 2, Since: *ended[2].FinishedAt}} {
+			found, err := c.Store.FailuresBefore(c.ctx,
+				[]storage.RunBefore{before(ended[i]), before(other)})
+			c.must(err)
+			equal(c, fmt.Sprintf("failures before run %d", i), found["a"], want)
+			equal(c, "failures of the other job", found["b"], storage.FailedRuns{})
+		}
+		none, err := c.Store.FailuresBefore(c.ctx, nil)
+		c.must(err)
+		equal(c, "failures of no jobs", len(none), 0)
+	}},
 	{"a run for a later time does not count as waiting", func(c *check) {
 		c.register("h", "a", "b")
 		c.asked(storage.TriggerRequest{Job: "a", Key: "k", Delay: time.Hour})
