@@ -32,8 +32,9 @@ func (m *Metrics) describeCalls() {
 			"skipped firings.", "operation")
 	m.storeErrors = m.counter("holdfast_store_errors_total",
 		"Failed calls to the store by error: unavailable, row_held (blocked by an open "+
-			"transaction), session_lost, cancelled (by the caller), or other. A missing object or "+
-			"a refused action of an operator is no error.", "operation", "error")
+			"transaction), session_lost, superseded (the run lost its claim), cancelled (by the "+
+			"caller), or other. A missing object or a refused action of an operator is no error.",
+		"operation", "error")
 	m.memcachedTime = m.histogram(requests, "holdfast_memcached_duration_seconds",
 		"Duration of calls to memcached by operation, including failed calls.", "operation")
 	m.memcachedErrors = m.counter("holdfast_memcached_errors_total",
@@ -66,6 +67,8 @@ func (m *Metrics) asked(operation string, start time.Time, err error) {
 		kind = "cancelled"
 	case errors.Is(err, storage.ErrSessionLost):
 		kind = "session_lost"
+	case errors.Is(err, storage.ErrSuperseded):
+		kind = "superseded"
 	case errors.Is(err, storage.ErrRowHeld):
 		kind = "row_held"
 	case errors.Is(err, storage.ErrUnavailable):

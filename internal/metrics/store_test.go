@@ -89,6 +89,7 @@ func TestStoreFailures(t *testing.T) {
 	for err, kind := range map[error]string{
 		nil: "", storage.ErrNotFound: "", storage.ErrUnavailable: "unavailable",
 		fmt.Errorf("x: %w", storage.ErrRowHeld): "row_held", storage.ErrSessionLost: "session_lost",
+		fmt.Errorf("x: %w", storage.ErrSuperseded): "superseded",
 		context.Canceled: "cancelled", errors.New("what"): "other",
 		&storage.PausedError{}: "", &storage.BusyError{}: "", &storage.BadInputError{}: "",
 		fmt.Errorf("x: %w", storage.ErrConflict): "", storage.ErrKeyUsed: "",
