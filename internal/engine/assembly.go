@@ -49,15 +49,22 @@ func New(o Options) (*Scheduler, error) {
 	s.sealer = &sealer{store: o.Store, enabled: o.SealAudit, log: log}
 	s.drift = newDrift(o.Store, o.Replica, o.LockServers, table.hash, clock.now, log)
 	s.drift.compared, s.drift.seen = s.rank, s.heartbeats.note
+	s.keeper.heard = s.heard
 	s.upkeep = s.newUpkeep()
 	s.triggers = &triggers{store: o.Store, keeper: s.keeper, adopter: s.upkeep.adopter,
 		stopping: s.stopping}
 	return s, nil
 }
 
-// rank ranks this replica among the live sessions.
-func (s *Scheduler) rank(live []storage.ReplicaView) {
-	s.ranking.update(live, s.keeper.id(), time.Now().Add(rankingIntervals*s.intervals.lists))
+// heard passes on what a heartbeat has read for others than the keeper.
+func (s *Scheduler) heard(at time.Time, session uuid.UUID, reply storage.HeartbeatReply) {
+	s.controlState.heard(reply.Generation, reply.Draining)
+	s.drift.offer(sessionList{at, session, reply.Open})
+}
+
+// rank ranks a session of this replica among the live ones.
+func (s *Scheduler) rank(session uuid.UUID, live []storage.ReplicaView) {
+	s.ranking.update(live, session, time.Now().Add(rankingIntervals*s.options.Heartbeat))
 }
 
 func (s *Scheduler) newKeeper() *keeper {
@@ -140,7 +147,7 @@ func (s *Scheduler) newUpkeep() *upkeep {
 		wakes: s.wakes, heartbeat: o.Heartbeat,
 		sweeper: &sweeper{store: o.Store, locker: o.Locker, tracing: o.Tracing, events: s.events,
 			log: s.log},
-		misfires: misfires, drift: s.drift,
+		misfires: misfires,
 		dependents: &dependents{store: o.Store, table: s.table, clock: s.clock,
 			misfires: misfires, wakes: s.wakes, log: s.log},
 		backfills: s.backfills,

@@ -19,8 +19,9 @@ import (
 const (
 	listenBackoff = time.Second      // the first delay before listening again
 	listenRarest  = 30 * time.Second // the longest delay
-	// quietIntervals is after how many intervals an idle replica polls while actions are announced.
-	quietIntervals = 4
+	// quietIntervals is after how many intervals an idle replica polls while actions are announced,
+	// unless a heartbeat has read that nothing has changed.
+	quietIntervals = 10
 )
 
 // controlState is the control state of this replica as last read. If it cannot be read, the replica
@@ -47,9 +48,11 @@ type controlState struct {
 	// called when an action was announced
 	announced func()
 	reread    atomic.Bool // added jobs must be built again
+	// the generation that was last read; 0 for none; written by run's goroutine only
+	read      atomic.Int64
+	confirmed atomic.Pointer[time.Time] // when a heartbeat has read that nothing has changed
 
 	// The following fields belong to run's goroutine.
-	read int64 // the generation that was last read; 0 for none
 	// by job, the version of its spec that this replica does not fire
 	refused   map[string]int64
 	cancelled map[uuid.UUID]string // the runs that were cancelled, with the actor
@@ -91,6 +94,17 @@ func (o *controlState) rebuildAdded() {
 // requestPoll requests a poll at once.
 func (o *controlState) requestPoll() { signal(o.polls) }
 
+// heard compares what a heartbeat has read with the control state that was last read. An idle
+// replica then needs no poll, or polls at once. It may be called concurrently.
+func (o *controlState) heard(generation int64, draining bool) {
+	if generation != o.read.Load() || draining != o.drained.Load() {
+		o.requestPoll()
+		return
+	}
+	now := time.Now()
+	o.confirmed.Store(&now)
+}
+
 // run polls and obeys the control state until ctx ends.
 func (o *controlState) run(ctx context.Context) {
 	var listening sync.WaitGroup
@@ -118,15 +132,23 @@ func (o *controlState) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		due := !time.Now().Before(next) && (!o.mayWait() || time.Since(last) >= quiet)
+		due := !time.Now().Before(next) && (!o.mayWait() || time.Since(o.known(last)) >= quiet)
 		if requested || due {
 			last = time.Now()
 			o.poll(ctx)
 		}
 		if next = regular(time.Now()); !busy && o.active.awaitBusy() && o.mayWait() {
-			next = regular(last.Add(quiet))
+			next = regular(o.known(last).Add(quiet))
 		}
 	}
+}
+
+// known returns the time of the last poll, or of a later heartbeat that makes it unnecessary.
+func (o *controlState) known(last time.Time) time.Time {
+	if at := o.confirmed.Load(); at != nil && at.After(last) {
+		return *at
+	}
+	return last
 }
 
 // mayWait reports whether nothing is likely to have changed for this replica: actions are
@@ -166,10 +188,11 @@ func (o *controlState) poll(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
 	if o.reread.Swap(false) {
-		o.read, o.rebuild = 0, true
+		o.read.Store(0)
+		o.rebuild = true
 		clear(o.refused)
 	}
-	now, err := o.control.ControlState(bounded, o.session(), o.read)
+	now, err := o.control.ControlState(bounded, o.session(), o.read.Load())
 	if err != nil {
 		if !o.failing && ctx.Err() == nil {
 			o.log.Warn().Err(err).Msg("read control state failed, the last one stays in effect")
@@ -186,10 +209,11 @@ func (o *controlState) poll(ctx context.Context) {
 
 func (o *controlState) obey(now storage.ControlState) {
 	revised := o.drain(now.Draining)
-	if now.Generation != o.read {
+	if now.Generation != o.read.Load() {
 		revised = o.pause(now.Pauses) || revised
 		revised = o.applySpecs(now.Specs) || revised
-		o.read, o.rebuild = now.Generation, false
+		o.read.Store(now.Generation)
+		o.rebuild = false
 		if o.active.len() > 0 {
 			signal(o.heartbeatNow)
 		}

@@ -65,6 +65,15 @@ func (o obeying) ControlState(ctx context.Context, session uuid.UUID,
 	return o.operators.ControlState(ctx, session, since)
 }
 
+func (o obeying) Heartbeat(ctx context.Context, session uuid.UUID,
+	v storage.ReplicaStatus) (storage.HeartbeatReply, error) {
+	reply, err := o.Store.Heartbeat(ctx, session, v)
+	o.operators.set(func(ops *operators) {
+		reply.Generation, reply.Draining = ops.now.Generation, ops.now.Draining
+	})
+	return reply, err
+}
+
 func (o obeying) Listen(ctx context.Context, heard func()) error {
 	return o.operators.Listen(ctx, heard)
 }
@@ -739,15 +748,16 @@ func (s countedPolls) Listen(ctx context.Context, heard func()) error {
 	return s.Store.Listen(ctx, heard)
 }
 
-// A replica polls seldom while it listens and has no runs.
+// A replica does not poll while it listens and has no runs: its heartbeats read whether the control
+// state has changed.
 func TestIdleReplicaPollsSeldom(t *testing.T) {
 	for name, test := range map[string]struct {
 		deaf        bool
 		run, every  time.Duration // of the job
 		least, most int64         // polls in a minute
 	}{
-		"idle":              {false, 0, time.Hour, 19, 21},
-		"with quick runs":   {false, 0, time.Second, 18, 21},
+		"idle":              {false, 0, time.Hour, 0, 0},
+		"with quick runs":   {false, 0, time.Second, 0, 1},
 		"with a run":        {false, 10 * time.Minute, 2 * time.Second, 79, 81},
 		"without listening": {true, 0, time.Hour, 79, 90},
 	} {
@@ -763,6 +773,42 @@ func TestIdleReplicaPollsSeldom(t *testing.T) {
 			if n := polls.Load(); n < test.least || n > test.most {
 				t.Errorf("%s: got %d polls in a minute, want %d to %d", name, n, test.least,
 					test.most)
+			}
+			stop()
+		})
+	}
+}
+
+// The notification of an action can be lost.
+func TestHeartbeatFindsAnUnannouncedAction(t *testing.T) {
+	for name, change := range map[string]func(*storage.ControlState){
+		"pause": pausing(storage.TargetJob, "job"),
+		"drain": func(o *storage.ControlState) { o.Draining = true },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c, ops := newCluster(t), &operators{}
+			o := c.options("a", takes(0), job(t, "job", time.Hour))
+			o.Store = obeying{c.store, ops}
+			replica, stop := c.begin(o)
+			time.Sleep(12 * time.Second)
+			ops.setState(func(*storage.ControlState) {}) // which says that it listens
+			ops.set(func(o *operators) {
+				change(&o.now)
+				o.asked = 0
+				if name == "pause" {
+					o.now.Generation++
+				}
+			})
+			time.Sleep(o.Heartbeat)
+			synctest.Wait()
+			ops.set(func(o *operators) {
+				if o.asked != 1 {
+					t.Errorf("%s: got %d polls within a heartbeat of an action, want 1", name,
+						o.asked)
+				}
+			})
+			if drained := replica.Ready(t.Context()) != nil; drained != (name == "drain") {
+				t.Errorf("%s: the replica is drained: %v", name, drained)
 			}
 			stop()
 		})

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -21,19 +22,27 @@ const deployGrace = 2 * time.Minute
 // maxDrifted is the most jobs that one log line names.
 const maxDrifted = 20
 
-// drift compares settings that all live replicas should share. It belongs to one goroutine, except
-// for the counters.
+// sessionList has the open sessions as a heartbeat has read them.
+type sessionList struct {
+	at      time.Time // by cluster time, before the heartbeat
+	session uuid.UUID // that sent the heartbeat
+	open    []storage.ReplicaView
+}
+
+// drift compares settings that all live replicas should share, after each heartbeat. It belongs to
+// the goroutine of run, except for offer and the counters.
 type drift struct {
-	store   replicaReader
+	store   driftReader
 	replica string
 	now     func() time.Time
 	log     zerolog.Logger
 	servers setting
 	table   setting
-	// compared, if set, is called with the live sessions at each comparison.
-	compared func(live []storage.ReplicaView)
+	lists   chan sessionList // the last one, until it is compared
+	// compared, if set, is called at each comparison with the live sessions and this replica's own.
+	compared func(session uuid.UUID, live []storage.ReplicaView)
 	// seen, if set, is called with the open sessions at each comparison, and with the time before
-	// it.
+	// the heartbeat.
 	seen func(at time.Time, open []storage.ReplicaView)
 }
 
@@ -69,11 +78,11 @@ func (d *drift) cronTables() int { return d.table.values() }
 // newDrift returns a drift that compares the lists of memcached servers and the cron tables. The
 // list and its order decide which server has a lock, so replicas with different lists do not see
 // each other's advisory locks. A job that only some replicas know stops with the last of them.
-func newDrift(store replicaReader, replica, servers string, table func() string,
+func newDrift(store driftReader, replica, servers string, table func() string,
 	now func() time.Time,
 	log zerolog.Logger) *drift {
 	return &drift{
-		store: store, replica: replica, now: now, log: log,
+		store: store, replica: replica, now: now, log: log, lists: make(chan sessionList, 1),
 		servers: setting{
 			own: func() string { return servers }, of: func(r storage.ReplicaView) string {
 				return r.LockServers
@@ -89,27 +98,39 @@ func newDrift(store replicaReader, replica, servers string, table func() string,
 	}
 }
 
-// compare reads the live sessions, and logs differences that began or ended.
-func (d *drift) compare(ctx context.Context) {
+// offer hands over a list for the next comparison, in place of one that was not compared. It does
+// not wait. Calls must not be concurrent.
+func (d *drift) offer(list sessionList) {
+	select {
+	case <-d.lists:
+	default:
+	}
+	d.lists <- list
+}
+
+// run compares the offered lists until ctx ends.
+func (d *drift) run(ctx context.Context) {
+	for {
+		select {
+		case list := <-d.lists:
+			d.compare(ctx, list)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// compare logs differences that began or ended.
+func (d *drift) compare(ctx context.Context, list sessionList) {
 	if d.servers.own() == "" && d.table.own() == "" {
 		return
 	}
-	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
-	defer cancel()
-	at := d.now()
-	replicas, err := d.store.OpenSessions(bounded)
-	if err != nil {
-		if ctx.Err() == nil {
-			d.log.Debug().Err(err).Msg("compare replicas failed")
-		}
-		return
-	}
 	if d.seen != nil {
-		d.seen(at, replicas)
+		d.seen(list.at, list.open)
 	}
-	live := d.live(replicas)
+	live := d.live(list.open)
 	if d.compared != nil {
-		d.compared(live)
+		d.compared(list.session, live)
 	}
 	others, deploy := d.others(live)
 	for _, a := range []*setting{&d.servers, &d.table} {
@@ -123,7 +144,7 @@ func (d *drift) compare(ctx context.Context) {
 			continue
 		}
 		if a == &d.table {
-			event.Strs("jobs", d.jobs(bounded))
+			event.Strs("jobs", d.jobs(ctx))
 		}
 		event.Strs("differ_from", differ).Msg(a.begun)
 	}
@@ -197,7 +218,9 @@ func (a *setting) report(log zerolog.Logger, differ, deploy bool) *zerolog.Event
 
 // jobs describes how the cron tables differ.
 func (d *drift) jobs(ctx context.Context) []string {
-	differing, err := d.store.Drift(ctx, maxDrifted+1)
+	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
+	defer cancel()
+	differing, err := d.store.Drift(bounded, maxDrifted+1)
 	if err != nil {
 		return []string{"unknown: " + err.Error()}
 	}

@@ -6,5 +6,5 @@ import "time"
 // the simulation of a long time fast.
 func (s *Scheduler) SlowDown(adopt, misfires time.Duration) {
 	*s.intervals = pollIntervals{sleep: misfires, adopt: adopt, misfires: misfires, sweep: misfires,
-		lists: misfires, seal: misfires, locks: adopt, controlState: adopt}
+		seal: misfires, locks: adopt, controlState: adopt}
 }

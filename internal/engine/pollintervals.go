@@ -11,7 +11,6 @@ type pollIntervals struct {
 	misfires time.Duration // between checks for misfires
 	// between sweeps of expired sessions, unless heartbeats are more frequent or one expires before
 	sweep time.Duration
-	lists time.Duration // between comparisons with other replicas
 	seal  time.Duration // between searches for unsealed entries of the audit log
 	locks time.Duration // the longest time between looks at a lock for which firings wait
 	// between polls of the control state, so that actions are obeyed within a second without Listen
@@ -20,6 +19,5 @@ type pollIntervals struct {
 
 func defaultIntervals() *pollIntervals {
 	return &pollIntervals{sleep: time.Minute, adopt: time.Second, misfires: 5 * time.Second,
-		sweep: 3 * time.Second, lists: 5 * time.Second,
-		seal: 5 * time.Second, locks: 100 * time.Millisecond, controlState: 750 * time.Millisecond}
+		sweep: 3 * time.Second, seal: 5 * time.Second, locks: 100 * time.Millisecond, controlState: 750 * time.Millisecond}
 }

@@ -31,7 +31,7 @@ const (
 	sharedStep  = 120 * time.Millisecond
 	// longestAfter is the longest of these times.
 	longestAfter = 2 * time.Second
-	// rankingIntervals is how many intervals between comparisons a ranking may be used.
+	// rankingIntervals is for how many intervals between heartbeats a ranking may be used.
 	rankingIntervals = 3
 )
 

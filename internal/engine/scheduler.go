@@ -77,6 +77,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	front.Go(func() { s.dispatcher.run(ctx) })
 	front.Go(func() { s.lookout.run(ctx) })
 	front.Go(func() { s.upkeep.run(ctx) })
+	front.Go(func() { s.drift.run(ctx) })
 	front.Go(func() { s.retention.run(ctx) })
 	// cancellations are obeyed until the last run has ended
 	behind.Go(func() { s.controlState.run(background) })

@@ -39,6 +39,8 @@ type keeper struct {
 	clock          *clusterClock
 	active         *active
 	log            zerolog.Logger
+	// heard is called with each reply, the session, and the time before the heartbeat.
+	heard func(at time.Time, session uuid.UUID, reply storage.HeartbeatReply)
 	// holds a value when a heartbeat must be sent at once: an operator may have released claims, or
 	// the replica is stopping
 	heartbeatNow chan struct{}
@@ -95,7 +97,7 @@ func (k *keeper) prepare(ctx context.Context, s *liveSession) error {
 func (k *keeper) heartbeat(ctx context.Context, s *liveSession) (
 	apply func(context.Context) error, err error) {
 	known := k.active.tokens()
-	sent := time.Now()
+	at, sent := k.clock.now(), time.Now()
 	reply, err := k.store.Heartbeat(ctx, s.ID, k.replicaStatus())
 	if err != nil {
 		return nil, err
@@ -105,6 +107,7 @@ func (k *keeper) heartbeat(ctx context.Context, s *liveSession) (
 	}
 	k.clock.measure(reply.SentAt, reply.AnsweredAt, reply.Now)
 	return func(ctx context.Context) error {
+		k.heard(at, s.ID, reply)
 		k.compareClaims(ctx, known, reply.Claims)
 		return k.activation.refresh(ctx, reply.Definitions)
 	}, nil

@@ -148,6 +148,7 @@ func newTestKeeper(s *scripted) *keeper {
 		hash: table.hash, replicaStatus: func() storage.ReplicaStatus {
 			return storage.ReplicaStatus{Workers: 3}
 		},
+		heard: func(time.Time, uuid.UUID, storage.HeartbeatReply) {},
 	})
 }
 

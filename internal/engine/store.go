@@ -21,7 +21,7 @@ type Store interface {
 	controlReader
 	outputSaver
 	runReader
-	replicaReader
+	driftReader
 	auditSealer
 	triggerStore
 	// ClusterID returns the id of the cluster: see storage.Store.
@@ -74,9 +74,8 @@ type runReader interface {
 	Run(ctx context.Context, id uuid.UUID) (storage.Record, error)
 }
 
-// replicaReader reads the sessions of the cluster and how their configurations differ.
-type replicaReader interface {
-	OpenSessions(ctx context.Context) ([]storage.ReplicaView, error)
+// driftReader reads how the configurations of the replicas differ.
+type driftReader interface {
 	Drift(ctx context.Context, limit int) ([]storage.JobDrift, error)
 }
 

@@ -14,8 +14,7 @@ import (
 const wakeInterval = 20 * time.Millisecond
 
 // upkeep does the tasks of the cluster that any replica can do. It sweeps expired sessions, adds
-// runs of dependents and backfills, adopts waiting runs, records misfires, compares the
-// configurations of the live replicas, and seals the audit log.
+// runs of dependents and backfills, adopts waiting runs, records misfires, and seals the audit log.
 //
 // It sleeps until one of its tasks is due on this replica: many replicas take turns (see turns). If
 // the process of a session is gone, it sweeps at once. If a session is not renewed, it sweeps when
@@ -30,15 +29,14 @@ type upkeep struct {
 	heartbeat  time.Duration // between heartbeats
 	sweeper    *sweeper
 	misfires   *misfireChecker
-	drift      *drift
 	dependents *dependents
 	backfills  *backfiller
 	adopter    *adopter
 	sealer     *sealer
 
 	// The following times belong to run's goroutine.
-	polled, checked, compared, sealed, swept time.Time // the last time of each task
-	search, sweep                            time.Time // the earliest time of the next one
+	polled, checked, sealed, swept time.Time // the last time of each task
+	search, sweep                  time.Time // the earliest time of the next one
 }
 
 // run does the upkeep until ctx ends. Failures are logged and retried, and do not stop the other
@@ -82,10 +80,6 @@ func (u *upkeep) round(ctx context.Context, session *liveSession, woken bool) (m
 	if !now.Before(u.nextCheck(now)) {
 		u.checked = now
 		u.misfires.check(ctx)
-	}
-	if !soon.Before(u.compared.Add(u.intervals.lists)) {
-		u.compared = now
-		u.drift.compare(ctx)
 	}
 	if !soon.Before(u.sealed.Add(u.intervals.seal)) {
 		u.sealed = now
@@ -145,8 +139,7 @@ func (u *upkeep) sweepInterval(expiry time.Duration) time.Duration {
 func (u *upkeep) wait(ctx context.Context) (woken bool) {
 	now := time.Now()
 	next := slices.MinFunc([]time.Time{u.search, u.nextPoll(now), u.nextSweep(now),
-		u.nextCheck(now), u.compared.Add(u.intervals.lists), u.sealed.Add(u.intervals.seal)},
-		time.Time.Compare)
+		u.nextCheck(now), u.sealed.Add(u.intervals.seal)}, time.Time.Compare)
 	timer := sleep.Timer(next.Sub(now))
 	defer timer.Stop()
 	select {

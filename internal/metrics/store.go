@@ -259,11 +259,6 @@ func (s *store) Firing(ctx context.Context, job string, scheduledAt time.Time) (
 	return s.inner.Firing(ctx, job, scheduledAt)
 }
 
-func (s *store) OpenSessions(ctx context.Context) (_ []storage.ReplicaView, err error) {
-	defer s.timed("open_sessions", time.Now(), &err)
-	return s.inner.OpenSessions(ctx)
-}
-
 func (s *store) Replicas(ctx context.Context) (_ []storage.ReplicaView, err error) {
 	defer s.timed("replicas", time.Now(), &err)
 	return s.inner.Replicas(ctx)

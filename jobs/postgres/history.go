@@ -230,14 +230,3 @@ func scanReplica(row pgx.CollectableRow) (storage.ReplicaView, error) {
 	v.ExpiresAt, v.EndedAt = v.ExpiresAt.UTC(), utc(v.EndedAt)
 	return v, err
 }
-
-// OpenSessions implements storage.Sessions.
-func (s *Store) OpenSessions(ctx context.Context) (open []storage.ReplicaView, err error) {
-	err = s.pipeline(ctx, "list open sessions", func(b *pgx.Batch) {
-		b.Queue(openSessions).Query(func(rows pgx.Rows) (err error) {
-			open, err = pgx.CollectRows(rows, scanReplica)
-			return err
-		})
-	})
-	return open, err
-}

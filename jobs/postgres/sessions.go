@@ -46,7 +46,8 @@ UPDATE holdfast.sessions s SET renewed_at = t, expires_at = t + ttl, clock_offse
         THEN backend END
 FROM clock_timestamp() t
 WHERE id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp()
-RETURNING renewed_at, (SELECT definitions FROM holdfast.meta), backend IS NOT NULL, 3 > (
+RETURNING renewed_at, (SELECT definitions FROM holdfast.meta),
+    (SELECT control_version FROM holdfast.meta), draining, backend IS NOT NULL, 3 > (
     SELECT count(*) FROM (SELECT FROM holdfast.sessions o WHERE NOT o.locks AND NOT o.stopping
         AND (o.started_at, o.id) < (s.started_at, s.id)
         AND o.ended_at IS NULL AND o.expires_at > clock_timestamp() AND o.backend IS NOT NULL
@@ -128,6 +129,10 @@ func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
 	if err == nil {
 		err = s.heartbeat(ctx, session, func(b *pgx.Batch, own *sessionBackend, pid *int64) {
 			queueHeartbeat(b, own, pid, session, v, databases, &heartbeat)
+			b.Queue(openSessions).Query(func(rows pgx.Rows) (err error) {
+				heartbeat.Open, err = pgx.CollectRows(rows, scanReplica)
+				return err
+			})
 		})
 	}
 	return heartbeat, wrap("heartbeat", err)
@@ -144,7 +149,8 @@ func queueHeartbeat(b *pgx.Batch, own *sessionBackend, pid *int64, session uuid.
 		QueryRow(func(row pgx.Row) error {
 			heartbeat.AnsweredAt = time.Now()
 			var recorded, searches bool
-			err := row.Scan(&heartbeat.Now, &heartbeat.Definitions, &recorded, &searches)
+			err := row.Scan(&heartbeat.Now, &heartbeat.Definitions, &heartbeat.Generation,
+				&heartbeat.Draining, &recorded, &searches)
 			if err == pgx.ErrNoRows {
 				return storage.ErrSessionLost
 			}

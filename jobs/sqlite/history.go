@@ -312,12 +312,6 @@ func (s *Store) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 	return replicas, wrap("list replicas", err)
 }
 
-// OpenSessions implements storage.Sessions.
-func (s *Store) OpenSessions(ctx context.Context) ([]storage.ReplicaView, error) {
-	open, err := s.replicas(ctx, openSessions)
-	return open, wrap("list open sessions", err)
-}
-
 func (s *Store) replicas(ctx context.Context, query string, args ...any) (
 	replicas []storage.ReplicaView, err error) {
 	err = each(ctx, s.readers, query, args, func(rows *sql.Rows) error {

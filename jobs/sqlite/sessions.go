@@ -99,6 +99,15 @@ func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
 	if err == nil {
 		err = s.readers.QueryRowContext(ctx, definitionChanges).Scan(&heartbeat.Definitions)
 	}
+	if err == nil {
+		err = s.readers.QueryRowContext(ctx, generation).Scan(&heartbeat.Generation)
+	}
+	if err == nil {
+		heartbeat.Open, err = s.replicas(ctx, openSessions)
+	}
+	for _, r := range heartbeat.Open {
+		heartbeat.Draining = heartbeat.Draining || r.Session == session && r.Draining
+	}
 	if err != nil {
 		return storage.HeartbeatReply{}, wrap("heartbeat", err)
 	}

@@ -22,9 +22,6 @@ type Sessions interface {
 	End(ctx context.Context, session uuid.UUID) error
 	// LiveSessions implements locking.Sessions.
 	LiveSessions(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error)
-	// OpenSessions returns the sessions that have not ended, in the order of History.Replicas. It
-	// does not count their runs, so Running is 0. Each replica calls it every few seconds.
-	OpenSessions(ctx context.Context) ([]ReplicaView, error)
 	// Register adds any number of definitions to the session, each of another job. A definition
 	// replaces that of the same job. Register returns the version of each definition by name, or
 	// ErrSessionLost if the session is not live. It may use several transactions.
@@ -99,4 +96,10 @@ type HeartbeatReply struct {
 	// times of its call.
 	SentAt, AnsweredAt time.Time
 	Definitions        int64 // grows when another definition becomes active
+	// Generation and Draining are those of ControlState.
+	Generation int64
+	Draining   bool
+	// Open has the sessions that have not ended, in the order of History.Replicas. Their runs are
+	// not counted, so Running is 0.
+	Open []ReplicaView
 }

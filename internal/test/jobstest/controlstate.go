@@ -82,6 +82,21 @@ var controlStateRules = []rule{
 		c.must(err)
 		equal(c, "generation", c.controlState(s, -1).Generation, last)
 	}},
+	{"a heartbeat reads the generation and whether its session is drained", func(c *check) {
+		c.register("h", "a")
+		one, two := c.session("one"), c.session("two")
+		for _, do := range []func(){func() {}, func() { c.pause(jobA) },
+			func() { c.drain(one, true) }, func() { c.drain(one, false) }} {
+			do()
+			for _, s := range []uuid.UUID{one, two} {
+				heartbeat, err := c.Second().Heartbeat(c.ctx, s, storage.ReplicaStatus{})
+				c.must(err)
+				want := c.controlState(s, -1)
+				equal(c, "generation", heartbeat.Generation, want.Generation)
+				equal(c, "draining", heartbeat.Draining, want.Draining)
+			}
+		}
+	}},
 	{"a listener is notified of actions until its context ends", func(c *check) {
 		if c.Pooled {
 			err := c.Store.Listen(c.ctx, func() {})

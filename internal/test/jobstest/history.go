@@ -170,12 +170,13 @@ var historyRules = []rule{
 			c.Errorf("a ended at %v, b at %v", replicas[0].EndedAt, replicas[1].EndedAt)
 		}
 	}},
-	{"open sessions are listed by name, without their runs", func(c *check) {
+	{"a heartbeat lists the open sessions by name, without their runs", func(c *check) {
 		b, a, ended := c.session("b"), c.session("a"), c.session("ended")
 		c.granted(b, request("j", 1))
 		c.must(c.Store.End(c.ctx, ended))
-		open, err := c.Store.OpenSessions(c.ctx)
+		heartbeat, err := c.Store.Heartbeat(c.ctx, b, storage.ReplicaStatus{Workers: 7})
 		c.must(err)
+		open := heartbeat.Open
 		if len(open) != 2 || open[0].Session != a || open[1].Session != b {
 			c.Fatalf("open sessions %+v, want a and b", open)
 		}

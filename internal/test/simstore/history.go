@@ -171,17 +171,13 @@ func (s *Store) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 	}), nil
 }
 
-// OpenSessions implements storage.Sessions.
-func (s *Store) OpenSessions(ctx context.Context) ([]storage.ReplicaView, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.mu.Unlock()
+// open returns the views of the open sessions. The caller has the lock.
+func (s *Store) open() []storage.ReplicaView {
 	views := s.replicas(func(l *session) bool { return l.ended == nil })
 	for i := range views {
 		views[i].Running = 0
 	}
-	return views, nil
+	return views
 }
 
 // replicas returns the views of sessions. The caller has the lock.

@@ -358,11 +358,6 @@ func (l *Link) Drift(ctx context.Context, limit int) ([]storage.JobDrift, error)
 	return ask(ctx, l, func() ([]storage.JobDrift, error) { return l.Store.Drift(ctx, limit) })
 }
 
-// OpenSessions implements storage.Sessions.
-func (l *Link) OpenSessions(ctx context.Context) ([]storage.ReplicaView, error) {
-	return ask(ctx, l, func() ([]storage.ReplicaView, error) { return l.Store.OpenSessions(ctx) })
-}
-
 // Replicas implements storage.History.
 func (l *Link) Replicas(ctx context.Context) ([]storage.ReplicaView, error) {
 	return ask(ctx, l, func() ([]storage.ReplicaView, error) { return l.Store.Replicas(ctx) })

@@ -91,7 +91,8 @@ func (s *Store) Heartbeat(ctx context.Context, id uuid.UUID,
 	}
 	// This is not the heartbeat's own time, which may be ahead of the clock when several
 	// transactions write at once.
-	return storage.HeartbeatReply{Now: s.now(), Claims: claims, Definitions: s.definitions}, nil
+	return storage.HeartbeatReply{Now: s.now(), Claims: claims, Definitions: s.definitions,
+		Generation: s.control.generation, Draining: l.draining, Open: s.open()}, nil
 }
 
 // LiveSessions implements storage.Sessions.
