@@ -14,7 +14,7 @@ import (
 const heartbeatsKept = 11 * time.Minute
 
 // heartbeatLog remembers the heartbeats of all replicas as this replica saw them, for the page. It
-// needs no query of its own, because each heartbeat reads the sessions. It may be used concurrently.
+// needs no query of its own: each heartbeat reads the sessions. It may be used concurrently.
 type heartbeatLog struct {
 	mu   sync.Mutex
 	seen map[uuid.UUID][]storage.HeartbeatView // by session, oldest first

@@ -19,5 +19,6 @@ type pollIntervals struct {
 
 func defaultIntervals() *pollIntervals {
 	return &pollIntervals{sleep: time.Minute, adopt: time.Second, misfires: 5 * time.Second,
-		sweep: 3 * time.Second, seal: 5 * time.Second, locks: 100 * time.Millisecond, controlState: 750 * time.Millisecond}
+		sweep: 3 * time.Second, seal: 5 * time.Second,
+		locks: 100 * time.Millisecond, controlState: 750 * time.Millisecond}
 }

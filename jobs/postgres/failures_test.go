@@ -32,7 +32,8 @@ SELECT gen_random_uuid(), 'a', t, 1, 'failed', t, t FROM (
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	}
-	check(storage.FailedRuns{Number: storage.MaxFailures, Since: begin.Add(time.Second), More: true})
+	check(storage.FailedRuns{Number: storage.MaxFailures, Since: begin.Add(time.Second),
+		More: true})
 	s.exec("UPDATE holdfast.runs SET state = 'succeeded' WHERE scheduled_at = $1",
 		begin.Add(time.Second))
 	check(storage.FailedRuns{Number: storage.MaxFailures - 1, Since: begin.Add(2 * time.Second)})
