@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"testing/synctest"
@@ -446,6 +448,49 @@ func TestToolReadsAndTriggersBesideAScheduler(t *testing.T) {
 	if after := beatOf(t, tool, session); !after.After(before) {
 		t.Errorf("last heartbeat %s, then %s: the tool doesn't see it", before, after)
 	}
+}
+
+// TestToolSeesTheHeartbeatsOfABusyReplica checks that short transactions do not keep heartbeats
+// from the file.
+func TestToolSeesTheHeartbeatsOfABusyReplica(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "holdfast.db")
+	s := openAt(t, path)
+	session := openSession(t, s)
+	if _, err := s.Register(t.Context(), session,
+		[]storage.Definition{{Name: "a", Hash: "h"}}); err != nil {
+		t.Fatal(err)
+	}
+	tool, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tool.Close()
+	var stop atomic.Bool
+	var writing sync.WaitGroup
+	for range 2 { // so that the writer is in use nearly always
+		writing.Go(func() {
+			for !stop.Load() {
+				if _, err := s.Trigger(t.Context(), storage.Action{Actor: "test", Via: "cli"},
+					storage.TriggerRequest{Job: "a"}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	before := beatOf(t, tool, session)
+	for i := range 10 {
+		if _, err := s.Heartbeat(t.Context(), session, storage.ReplicaStatus{}); err != nil {
+			t.Error(err)
+		}
+		after := beatOf(t, tool, session)
+		if !after.After(before) {
+			t.Errorf("heartbeat %d: the tool still sees that of %s", i, before)
+		}
+		before = after
+	}
+	stop.Store(true)
+	writing.Wait()
 }
 
 func refuseSessions(t *testing.T, tool *sqlite.Store, session uuid.UUID) {

@@ -77,7 +77,16 @@ func (s *Store) LiveSessions(_ context.Context, sessions []uuid.UUID) ([]uuid.UU
 	}), nil
 }
 
-// Heartbeat implements storage.Sessions. It does not wait for the writer.
+// persistShare is the part of its session's TTL, and persistWait the time, for which a heartbeat
+// waits for the writer at most. The store's transactions are shorter. Those of handlers may take
+// minutes.
+const (
+	persistShare = 15
+	persistWait  = time.Second
+)
+
+// Heartbeat implements storage.Sessions. It renews the session at once, and then waits for the
+// writer for a short time.
 func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
 	v storage.ReplicaStatus) (storage.HeartbeatReply, error) {
 	if err := s.exclusively("heartbeat"); err != nil {
@@ -115,10 +124,11 @@ func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
 	return heartbeat, nil
 }
 
-// persistBeat writes the renewal for other processes if the writer is free. The session is renewed
-// in either case.
+// persistBeat writes the renewal for other processes, unless a long transaction has the writer. The
+// session is renewed in either case.
 func (s *Store) persistBeat(ctx context.Context, renewed liveSession) {
-	_, err := s.tryWrite(ctx, "heartbeat", func(tx *sql.Tx) error {
+	limit := min(persistWait, renewed.TTL/persistShare)
+	err := s.tryWrite(ctx, "heartbeat", limit, func(tx *sql.Tx) error {
 		databases, err := storage.EncodeDatabases(renewed.replicaStatus.Databases)
 		if err != nil {
 			return err

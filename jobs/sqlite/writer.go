@@ -32,16 +32,20 @@ func (s *Store) writeNow(ctx context.Context, what string, fn func(tx *sql.Tx) e
 	return wrap(what, s.transact(ctx, fn))
 }
 
-// tryWrite is write, but returns false at once while the writer is in use.
-func (s *Store) tryWrite(ctx context.Context, what string,
-	fn func(tx *sql.Tx) error) (bool, error) {
-	select {
-	case s.gate <- struct{}{}:
-	default:
-		return false, nil
+// tryWrite is write, but writes nothing if the writer is in use for longer than the limit.
+func (s *Store) tryWrite(ctx context.Context, what string, limit time.Duration,
+	fn func(tx *sql.Tx) error) error {
+	wait, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	entered, err := s.enterBefore(ctx, wait.Done())
+	if err != nil {
+		return wrap(what, err)
+	}
+	if !entered {
+		return nil
 	}
 	defer s.leave()
-	return true, s.writeNow(ctx, what, fn)
+	return s.writeNow(ctx, what, fn)
 }
 
 // enter waits for the writer. The caller must call leave.
