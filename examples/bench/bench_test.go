@@ -202,7 +202,7 @@ func TestOptions(t *testing.T) {
 	}
 	for _, bad := range [][]string{{"-jobs", "0"}, {"-jobs", "x"}, {"-seconds", "0"},
 		{"-replicas", "0"}, {"-connections", "1"}, {"-warm-up", "-1s"}, {"-processes", "4"},
-		{"-processes", "-1"}, {"more"}} {
+		{"-processes", "-1"}, {"-processes", "2", "-bare"}, {"more"}} {
 		if _, err := parseOptions(bad, io.Discard); err == nil {
 			t.Errorf("%q went through", bad)
 		}

@@ -126,6 +126,9 @@ func (o options) check(rest []string) error {
 		problems = append(problems, fmt.Errorf("-processes: expected 0 to %d, the number of "+
 			"replicas, found %d", o.replicas, o.processes))
 	}
+	if o.processes > 0 && (o.river != "" || o.bare) {
+		problems = append(problems, errors.New("-processes: expected without -river and -bare"))
+	}
 	if o.river != "" && !o.noOp {
 		problems = append(problems, errors.New("-river: expected with -no-op"))
 	}

@@ -56,7 +56,7 @@ func New(o Options) (*Scheduler, error) {
 	return s, nil
 }
 
-// heard passes on what a heartbeat has read for others than the keeper.
+// heard passes the reply to a heartbeat to the control state and to the comparison of the sessions.
 func (s *Scheduler) heard(at time.Time, session uuid.UUID, reply storage.HeartbeatReply) {
 	s.controlState.heard(reply.Generation, reply.Draining)
 	s.drift.offer(sessionList{at, session, reply.Open})
@@ -64,7 +64,7 @@ func (s *Scheduler) heard(at time.Time, session uuid.UUID, reply storage.Heartbe
 
 // rank ranks a session of this replica among the live ones.
 func (s *Scheduler) rank(session uuid.UUID, live []storage.ReplicaView) {
-	s.ranking.update(live, session, time.Now().Add(rankingIntervals*s.options.Heartbeat))
+	s.ranking.update(live, session, time.Now().Add(s.options.SessionTTL))
 }
 
 func (s *Scheduler) newKeeper() *keeper {

@@ -94,8 +94,8 @@ func (o *controlState) rebuildAdded() {
 // requestPoll requests a poll at once.
 func (o *controlState) requestPoll() { signal(o.polls) }
 
-// heard compares what a heartbeat has read with the control state that was last read. An idle
-// replica then needs no poll, or polls at once. It may be called concurrently.
+// heard compares the reply to a heartbeat with the control state that was last read. If they agree,
+// an idle replica needs no poll, else it polls at once. It may be called concurrently.
 func (o *controlState) heard(generation int64, draining bool) {
 	if generation != o.read.Load() || draining != o.drained.Load() {
 		o.requestPoll()

@@ -41,9 +41,8 @@ type drift struct {
 	lists   chan sessionList // the last one, until it is compared
 	// compared, if set, is called at each comparison with the live sessions and this replica's own.
 	compared func(session uuid.UUID, live []storage.ReplicaView)
-	// seen, if set, is called with the open sessions at each comparison, and with the time before
-	// the heartbeat.
-	seen func(at time.Time, open []storage.ReplicaView)
+	// seen, if set, is called with the list before each comparison.
+	seen func(list sessionList)
 }
 
 // setting is one setting that all replicas should share.
@@ -126,7 +125,7 @@ func (d *drift) compare(ctx context.Context, list sessionList) {
 		return
 	}
 	if d.seen != nil {
-		d.seen(list.at, list.open)
+		d.seen(list)
 	}
 	live := d.live(list.open)
 	if d.compared != nil {

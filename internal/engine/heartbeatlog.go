@@ -10,20 +10,39 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// heartbeatsKept is how long a heartbeatLog remembers a heartbeat.
-const heartbeatsKept = 11 * time.Minute
+const (
+	// heartbeatsKept is how long a heartbeatLog remembers a heartbeat.
+	heartbeatsKept = 11 * time.Minute
+	// heartbeatsEvery is the shortest time between two heartbeats of a session in the log. It
+	// bounds the memory if heartbeats are frequent.
+	heartbeatsEvery = 4 * time.Second
+)
 
 // heartbeatLog remembers the heartbeats of all replicas as this replica saw them, for the page. It
 // needs no query of its own: each heartbeat reads the sessions. It may be used concurrently.
 type heartbeatLog struct {
 	mu   sync.Mutex
 	seen map[uuid.UUID][]storage.HeartbeatView // by session, oldest first
+	own  storage.ReplicaView                   // this replica's session in the last list
+	last time.Time                             // of the last list whose heartbeats were added
 }
 
-// note adds the heartbeats of the sessions that were read at a time.
-func (l *heartbeatLog) note(at time.Time, sessions []storage.ReplicaView) {
+// note adds the heartbeats of the listed sessions. The list was read after a heartbeat of this
+// replica's session. Of this session, note adds the heartbeat before that one, so that a late
+// heartbeat shows.
+func (l *heartbeatLog) note(list sessionList) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	at, before := list.at, l.own
+	for _, v := range list.open {
+		if v.Session == list.session {
+			l.own = v
+		}
+	}
+	if passed := at.Sub(l.last); passed >= 0 && passed < heartbeatsEvery {
+		return
+	}
+	l.last = at
 	if l.seen == nil {
 		l.seen = make(map[uuid.UUID][]storage.HeartbeatView)
 	}
@@ -37,7 +56,10 @@ func (l *heartbeatLog) note(at time.Time, sessions []storage.ReplicaView) {
 		}
 		l.seen[id] = slices.Delete(views, 0, first)
 	}
-	for _, v := range sessions {
+	for _, v := range list.open {
+		if v.Session == before.Session {
+			v = before
+		}
 		if v.EndedAt == nil {
 			l.seen[v.Session] = append(l.seen[v.Session], storage.HeartbeatView{At: at,
 				LastHeartbeat: v.LastHeartbeat, ExpiresAt: v.ExpiresAt})

@@ -23,7 +23,7 @@ func TestHeartbeatLogForgets(t *testing.T) {
 		if at.After(begin.Add(time.Minute)) {
 			other.EndedAt = &at
 		}
-		log.note(at, []storage.ReplicaView{seen, other})
+		log.note(sessionList{at: at, open: []storage.ReplicaView{seen, other}})
 		if n := len(log.of(ended)); n > 13 {
 			t.Fatalf("an ended session has %d heartbeats, want at most 13", n)
 		}
@@ -42,5 +42,25 @@ func TestHeartbeatLogForgets(t *testing.T) {
 	}
 	if len(log.seen) != 1 {
 		t.Errorf("the log has %d sessions, want 1", len(log.seen))
+	}
+}
+
+// TestHeartbeatLogShowsOwnLateHeartbeats checks the heartbeats of the session whose heartbeats read
+// the lists.
+func TestHeartbeatLogShowsOwnLateHeartbeats(t *testing.T) {
+	var log heartbeatLog
+	begin := time.Date(2026, 3, 17, 2, 0, 0, 0, time.UTC)
+	own := uuid.New()
+	var ages []time.Duration
+	for _, sent := range []time.Duration{0, time.Second, 5 * time.Second, 13 * time.Second} {
+		at := begin.Add(sent)
+		log.note(sessionList{at: at, session: own, open: []storage.ReplicaView{{Session: own,
+			LastHeartbeat: at.Add(time.Millisecond), ExpiresAt: at.Add(15 * time.Second)}}})
+	}
+	for _, v := range log.of(own) {
+		ages = append(ages, v.At.Sub(v.LastHeartbeat).Round(time.Second))
+	}
+	if want := []time.Duration{0, 4 * time.Second, 8 * time.Second}; !slices.Equal(ages, want) {
+		t.Errorf("got heartbeats with the ages %v, want %v", ages, want)
 	}
 }

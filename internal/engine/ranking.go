@@ -31,8 +31,6 @@ const (
 	sharedStep  = 120 * time.Millisecond
 	// longestAfter is the longest of these times.
 	longestAfter = 2 * time.Second
-	// rankingIntervals is for how many intervals between heartbeats a ranking may be used.
-	rankingIntervals = 3
 )
 
 // ranking ranks this replica for each firing among the live replicas with the same cron table, by

@@ -97,7 +97,7 @@ func (k *keeper) prepare(ctx context.Context, s *liveSession) error {
 func (k *keeper) heartbeat(ctx context.Context, s *liveSession) (
 	apply func(context.Context) error, err error) {
 	known := k.active.tokens()
-	at, sent := k.clock.now(), time.Now()
+	sent := time.Now()
 	reply, err := k.store.Heartbeat(ctx, s.ID, k.replicaStatus())
 	if err != nil {
 		return nil, err
@@ -106,6 +106,7 @@ func (k *keeper) heartbeat(ctx context.Context, s *liveSession) (
 		reply.SentAt, reply.AnsweredAt = sent, time.Now()
 	}
 	k.clock.measure(reply.SentAt, reply.AnsweredAt, reply.Now)
+	at := k.clock.at(sent).UTC()
 	return func(ctx context.Context) error {
 		k.heard(at, s.ID, reply)
 		k.compareClaims(ctx, known, reply.Claims)

@@ -17,7 +17,8 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// unheard is a store without notifications: replicas learn of actions only by polling.
+// unheard is a store without notifications: replicas learn of actions only by polls, every 750 ms,
+// and by heartbeats, every 5 s. The tests act 100 ms before a time without either.
 type unheard struct{ storage.Store }
 
 func (unheard) Listen(context.Context, func()) error {
@@ -75,13 +76,13 @@ func TestAnotherReplicaStartsFiringsOfADrainedReplica(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, start := newCluster(t), time.Now()
-				j := once(t, "job", 10*time.Second)
+				j := once(t, "job", 11*time.Second)
 				j.Misfire = jobs.MisfireSkip
 				o := c.options("a", takes(0), j)
 				o.Store = unheard{c.store}
 				a, stop := c.begin(o)
 				stopOther := c.start(c.second("b", j))
-				time.Sleep(9900 * time.Millisecond)
+				time.Sleep(10900 * time.Millisecond)
 				if err := c.store.Drain(t.Context(), byHand, a.Session(), true); err != nil {
 					t.Fatal(err)
 				}
@@ -90,7 +91,7 @@ func TestAnotherReplicaStartsFiringsOfADrainedReplica(t *testing.T) {
 					stop()
 				}
 				time.Sleep(10 * time.Second)
-				c.promptly("job", start.Add(10*time.Second), "b")
+				c.promptly("job", start.Add(11*time.Second), "b")
 				if !stops {
 					stop()
 				}
@@ -105,12 +106,12 @@ func TestAnotherReplicaStartsFiringsOfADrainedReplica(t *testing.T) {
 func TestFiringOfAShortPauseStartsWhenItIsResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, start := newCluster(t), time.Now()
-		j := once(t, "job", 10*time.Second)
+		j := once(t, "job", 11*time.Second)
 		j.Misfire = jobs.MisfireSkip
 		o := c.options("a", takes(0), j)
 		o.Store = unheard{c.store}
 		stop, stopOther := c.start(o), c.start(c.second("b", j))
-		time.Sleep(9900 * time.Millisecond)
+		time.Sleep(10900 * time.Millisecond)
 		resume := c.pause("ann")
 		time.Sleep(10 * time.Second)
 		if records := c.runs("job"); len(records) != 0 {
@@ -118,7 +119,7 @@ func TestFiringOfAShortPauseStartsWhenItIsResumed(t *testing.T) {
 		}
 		resume()
 		time.Sleep(10 * time.Second)
-		c.promptly("job", start.Add(19900*time.Millisecond), "a")
+		c.promptly("job", start.Add(20900*time.Millisecond), "a")
 		stop()
 		stopOther()
 	})
@@ -142,8 +143,9 @@ func TestFiringOfAShortPauseIsNotSkippedBecauseOfARun(t *testing.T) {
 			})}
 		o := c.options("a", handlers, j)
 		o.Store = unheard{c.store}
+		time.Sleep(300 * time.Millisecond)
 		stop := c.start(o)
-		time.Sleep(19900 * time.Millisecond)
+		time.Sleep(19600 * time.Millisecond)
 		resume := c.pause("ann")
 		time.Sleep(5 * time.Second)
 		if records := c.runs("job"); len(records) != 1 {
@@ -164,12 +166,12 @@ func TestFiringOfAShortPauseIsNotSkippedBecauseOfARun(t *testing.T) {
 func TestFiringOfALongPauseIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		j := once(t, "job", 10*time.Second)
+		j := once(t, "job", 11*time.Second)
 		j.Misfire = jobs.MisfireSkip
 		o := c.options("a", takes(0), j)
 		o.Store = unheard{c.store}
 		stop := c.start(o)
-		time.Sleep(9900 * time.Millisecond)
+		time.Sleep(10900 * time.Millisecond)
 		resume := c.pause("ann")
 		time.Sleep(61 * time.Second) // four seconds before the next check of scheduled times
 		resume()

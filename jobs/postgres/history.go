@@ -223,9 +223,7 @@ func scanReplica(row pgx.CollectableRow) (storage.ReplicaView, error) {
 	err := row.Scan(&v.Session, &v.Name, &v.Version, &v.StartedAt, &v.LastHeartbeat, &v.ExpiresAt,
 		&v.EndedAt, &v.Stopped, &v.LockServers, &v.ConfigHash, &v.Draining, &v.ClockOffset,
 		&v.Workers, &v.Busy, &v.NotReady, &v.Stopping, &databases, &v.Running)
-	if err == nil {
-		v.Databases, err = storage.DecodeDatabases(databases)
-	}
+	v.Databases = storage.DecodeDatabases(databases)
 	v.StartedAt, v.LastHeartbeat = v.StartedAt.UTC(), v.LastHeartbeat.UTC()
 	v.ExpiresAt, v.EndedAt = v.ExpiresAt.UTC(), utc(v.EndedAt)
 	return v, err

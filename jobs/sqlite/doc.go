@@ -29,9 +29,9 @@
 // # Sessions
 //
 // The process decides in memory, by the monotonic clock, whether a session is alive. So a heartbeat
-// need not wait for the transaction of a job. If the writer is free, a heartbeat also writes the
-// new expiry to the file, for commands. When a scheduler opens the file, all sessions of former
-// processes are dead. The first sweep ends them.
+// need not wait for the transaction of a job. If the writer becomes free within a second, a
+// heartbeat also writes the new expiry to the file, for commands. When a scheduler opens the file,
+// all sessions of former processes are dead. The first sweep ends them.
 //
 // # Claims
 //

@@ -323,9 +323,7 @@ func (s *Store) replicas(ctx context.Context, query string, args ...any) (
 			&v.Stopped, &v.LockServers,
 			&v.ConfigHash, &v.Draining, &v.ClockOffset, &v.Workers, &v.Busy, &v.NotReady,
 			&v.Stopping, &databases, &v.Running)
-		if err == nil {
-			v.Databases, err = storage.DecodeDatabases(databases)
-		}
+		v.Databases = storage.DecodeDatabases(databases)
 		if err != nil {
 			return err
 		}

@@ -92,12 +92,13 @@ func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
 	if err := s.exclusively("heartbeat"); err != nil {
 		return storage.HeartbeatReply{}, err
 	}
+	sent := time.Now()
 	renewed, ok := s.sessions.renew(session, v)
 	if !ok {
 		return storage.HeartbeatReply{}, wrap("heartbeat", storage.ErrSessionLost)
 	}
 	heartbeat := storage.HeartbeatReply{Now: fromMicros(micros(renewed.heartbeat)),
-		Claims: map[jobs.Token]uuid.UUID{}}
+		SentAt: sent, AnsweredAt: time.Now(), Claims: map[jobs.Token]uuid.UUID{}}
 	err := each(ctx, s.readers, sessionClaims, []any{session}, func(rows *sql.Rows) error {
 		var token jobs.Token
 		var run uuid.UUID

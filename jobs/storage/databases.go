@@ -32,11 +32,13 @@ func EncodeDatabases(states []DatabaseState) (string, error) {
 	return string(encoded), err
 }
 
-// DecodeDatabases returns the states of a text of EncodeDatabases.
-func DecodeDatabases(encoded string) ([]DatabaseState, error) {
+// DecodeDatabases returns the states of a text of EncodeDatabases, or nil if it cannot read the
+// text. A replica of another version may have written it, and a heartbeat must not fail because of
+// it.
+func DecodeDatabases(encoded string) []DatabaseState {
 	var states []DatabaseState
 	if err := json.Unmarshal([]byte(encoded), &states); err != nil || len(states) == 0 {
-		return nil, err
+		return nil
 	}
-	return states, nil
+	return states
 }

@@ -79,10 +79,10 @@ func (v ReplicaStatus) OffsetMilliseconds() *int64 {
 	return &ms
 }
 
-// HeartbeatView is what a replica read of another session at one time. All times are those of the
+// HeartbeatView is a heartbeat of a session as a replica read it. All times are those of the
 // store's clock.
 type HeartbeatView struct {
-	At            time.Time // a moment before it was read
+	At            time.Time // shortly before it was read
 	LastHeartbeat time.Time
 	ExpiresAt     time.Time
 }

@@ -46,7 +46,8 @@ type Facts struct {
 	// Outcomes are the last runs of each job that failed lately or was skipped repeatedly, the
 	// newest first.
 	Outcomes map[string][]storage.Outcome
-	// Earlier are the failures of a job before its Outcomes, if all of these failed.
+	// Earlier are the failures of a job before its Outcomes, if these have failures and no earlier
+	// success.
 	Earlier map[string]storage.FailedRuns
 	// ErrorTexts are parts of the errors of the latest failed runs, one for each kind of error, the
 	// newest first. A search for a part finds the runs.

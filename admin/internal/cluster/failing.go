@@ -17,7 +17,7 @@ const shownFailing = 12
 // FailingGroup is jobs whose last runs failed with errors that differ only in names and numbers.
 type FailingGroup struct {
 	Error string       `json:"error"` // that of the first job, in one line; "" if it is unknown
-	Jobs  []FailingJob `json:"jobs"`  // most failures first
+	Jobs  []FailingJob `json:"jobs"`  // longest failing first
 }
 
 // FailingJob is a job whose last run failed.
@@ -60,7 +60,7 @@ func newErrorLine(text string) errorLine {
 }
 
 // failingGroups returns the jobs whose last runs failed, grouped by their last errors. The group
-// with the most failures of one job is first.
+// with the job that has failed for the longest time is first.
 func failingGroups(f Facts, now time.Time) []FailingGroup {
 	groups := []FailingGroup{}
 	var keys []string
@@ -79,16 +79,28 @@ func failingGroups(f Facts, now time.Time) []FailingGroup {
 		g.Jobs = append(g.Jobs, FailingJob{job, s.Failures, s.Open, s.Since, s.Last})
 	}
 	for i, g := range groups {
-		slices.SortFunc(g.Jobs, func(a, b FailingJob) int {
-			return cmp.Or(b.Failures-a.Failures, strings.Compare(a.Job, b.Job))
-		})
+		slices.SortFunc(g.Jobs, longestFailing)
 		groups[i].Error = f.errors[g.Jobs[0].Job].text
 	}
 	slices.SortFunc(groups, func(a, b FailingGroup) int {
-		return cmp.Or(b.Jobs[0].Failures-a.Jobs[0].Failures,
-			strings.Compare(a.Jobs[0].Job, b.Jobs[0].Job))
+		return longestFailing(a.Jobs[0], b.Jobs[0])
 	})
 	return groups
+}
+
+// longestFailing orders the jobs by the begin of their failures, the earliest first. This order
+// stays while they fail, unlike that of the numbers of failures. A job that may have begun before
+// Since is first, because its Since grows with each failure.
+func longestFailing(a, b FailingJob) int {
+	switch {
+	case a.AtLeast && !b.AtLeast:
+		return -1
+	case b.AtLeast && !a.AtLeast:
+		return 1
+	case a.AtLeast:
+		return strings.Compare(a.Job, b.Job)
+	}
+	return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Job, b.Job))
 }
 
 // FailingShown returns the groups that the page lists, with at most shownFailing jobs.
