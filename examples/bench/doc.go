@@ -37,8 +37,8 @@
 // locks on tables. Its nodes are processes of the program in the folder river,
 // which is a module of its own (make bench-river).
 //
-// -processes divides the replicas among fewer processes. Then the figures contain the work of all
-// replicas and of the servers for them, but the Go runtime of few processes.
+// -processes divides the replicas among fewer processes. The figures then include the work of all
+// replicas, but the overhead of fewer Go processes.
 //
 // -bare measures no load. It starts as many processes as -replicas says. Each of them only renews
 // a row every 5 s, reads a key of memcached each second, and listens for notifications. What they

@@ -16,8 +16,8 @@ import (
 
 // Actions executes actions of operators. Each action and its entry in the audit log are one
 // transaction. An action on an unknown object returns ErrNotFound. Replicas learn of an action
-// through Listen, or when they read ControlState: at least once a second, or every 3 s while they
-// listen and have no runs.
+// through Listen. A replica with runs, and one that cannot listen, also reads ControlState every
+// 0.75 s. For all other replicas, each heartbeat shows whether the control state has changed.
 type Actions interface {
 	// Pause pauses the target, or returns its active pause. A target job must exist. A target group
 	// need not exist.
