@@ -17,7 +17,7 @@ AT_A_TIME := 3
 TESTFLAGS := -p $(AT_A_TIME) -parallel 4 -shuffle=on -vet=off -ldflags='-s -w'
 # The checks of unsafe pointers that -race adds take a tenth of the processor time, and no package
 # of this module uses such pointers. SQLite is translated C: with the race detector it takes six
-# times the processor time, and Argon2, which fills 64 MiB for each password, three times.
+# times the processor time, and Argon2, which fills 19 MiB for each password, three times.
 RACEFLAGS = -p $(AT_A_TIME) -shuffle=on -vet=off -race -ldflags='-s -w' \
 	-gcflags='all=-dwarf=false -d=checkptr=0' \
 	-gcflags='modernc.org/...=-race=false -dwarf=false -d=checkptr=0' \
