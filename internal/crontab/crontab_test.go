@@ -5,18 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 	_ "time/tzdata" // the crontabs name zones
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/runes"
 	"github.com/holdfast-dev/holdfast/internal/test/soak"
 	"github.com/holdfast-dev/holdfast/internal/test/speedtest"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/handlers"
 )
 
 func read(t *testing.T, text string, options Options) Table {
@@ -273,6 +278,28 @@ func TestNamesOfJobs(t *testing.T) {
 		if len(table.Entries) != 1 || table.Entries[0].Name != want {
 			t.Errorf("%s: got %+v, want the name %s", command, table.Entries, want)
 		}
+	}
+}
+
+// TestBracesAreNoTemplates runs jobs with the handler "command", which replaces templates.
+func TestBracesAreNoTemplates(t *testing.T) {
+	registry, err := jobs.NewRegistry(handlers.Command())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = `{{.Names}} {{job}} ${{job}} {{{ }}} {{{{"{{"}}`
+	path := filepath.Join(t.TempDir(), "out")
+	c := config(t, written(t, read(t, "OF_ENV="+text+
+		"\n* * * * * printf '\\%s' '"+text+"' \"$OF_ENV\" > "+path, Options{})))
+	run, err := registry.Bind(c.Jobs[0].Handler, c.Jobs[0].Params.JSON())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := run(t.Context(), jobs.NewRun("j", time.Now(), zerolog.Nop())); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != text+text {
+		t.Errorf("the command got %q and %v, want %q twice", got, err, text)
 	}
 }
 

@@ -54,7 +54,7 @@ func (e Entry) write(b *bytes.Buffer) {
 		"    params:\n")
 	quoted := make([]string, len(e.Command))
 	for i, word := range e.Command {
-		quoted[i] = quote(word)
+		quoted[i] = quote(literal(word))
 	}
 	fmt.Fprintf(b, "      command: [%s]\n", strings.Join(quoted, ", "))
 	if e.Dir != "" {
@@ -63,7 +63,7 @@ func (e Entry) write(b *bytes.Buffer) {
 	if len(e.Env) > 0 {
 		b.WriteString("      env:\n")
 		for _, name := range slices.Sorted(maps.Keys(e.Env)) {
-			fmt.Fprintf(b, "        %s: %s\n", quote(name), quote(e.Env[name]))
+			fmt.Fprintf(b, "        %s: %s\n", quote(name), quote(literal(e.Env[name])))
 		}
 	}
 }
@@ -76,6 +76,9 @@ func plainOrQuoted(name string) string {
 	}
 	return name
 }
+
+// literal returns text in which the handler "command" finds no template.
+func literal(text string) string { return strings.ReplaceAll(text, "{{", `{{"{{"}}`) }
 
 // quote returns a YAML scalar for text, in which the configuration expands no variable.
 func quote(text string) string {
