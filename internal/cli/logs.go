@@ -135,7 +135,8 @@ func (f *follower) print(ctx context.Context, id uuid.UUID) error {
 	return f.printRun(ctx, run.Record)
 }
 
-// printRun prints what is new in the output of a run.
+// printRun prints what is new in the output of a run, also of attempts that began and ended since
+// it was read last. After an error it can be called again.
 func (f *follower) printRun(ctx context.Context, run storage.Record) error {
 	if f.attempt != 0 && f.attempt != run.Attempt {
 		ended, err := f.in.Attempt(ctx, run.ID, f.attempt)
@@ -145,13 +146,31 @@ func (f *follower) printRun(ctx context.Context, run storage.Record) error {
 		if err := f.printNew(ended.Output); err != nil {
 			return err
 		}
-		f.printed = ""
-		if _, err := fmt.Fprintf(f.out, "[attempt %d]\n", run.Attempt); err != nil {
-			return err
+		for n := max(f.attempt+1, run.Attempt-storage.MaxRunAttempts); n < run.Attempt; n++ {
+			ended, err := f.in.Attempt(ctx, run.ID, n)
+			if errors.Is(err, storage.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if err := f.begin(n, ended.Output); err != nil {
+				return err
+			}
 		}
+		return f.begin(run.Attempt, run.Output)
 	}
 	f.attempt = run.Attempt
 	return f.printNew(run.Output)
+}
+
+// begin prints the number of a further attempt, and its output.
+func (f *follower) begin(attempt int, text string) error {
+	f.attempt, f.printed = attempt, ""
+	if _, err := fmt.Fprintf(f.out, "[attempt %d]\n", attempt); err != nil {
+		return err
+	}
+	return f.printNew(text)
 }
 
 func (f *follower) printNew(text string) error {

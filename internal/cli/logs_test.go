@@ -93,6 +93,50 @@ func TestLogsFollowARunThroughItsAttempts(t *testing.T) {
 	}
 }
 
+// attempts has the outputs of attempts by their numbers. It does not answer the first question
+// about the one in down.
+type attempts struct {
+	history
+	outputs map[int]string
+	down    int
+}
+
+func (a *attempts) Attempt(_ context.Context, _ uuid.UUID, n int) (storage.RunAttempt, error) {
+	if n == a.down {
+		a.down = 0
+		return storage.RunAttempt{}, storage.ErrUnavailable
+	}
+	output, found := a.outputs[n]
+	if !found {
+		return storage.RunAttempt{}, storage.ErrNotFound
+	}
+	return storage.RunAttempt{Attempt: n, Output: output}, nil
+}
+
+// TestLogsFollowQuickAttempts follows a run whose attempts 2 to 5 end between two readings, where
+// the store has no attempt 4, and does not answer once.
+func TestLogsFollowQuickAttempts(t *testing.T) {
+	var out bytes.Buffer
+	f := follower{out: &out, in: &attempts{down: 5,
+		outputs: map[int]string{1: "a\nb\n", 2: "c\n", 3: "c\n", 5: "d\n"}}}
+	for _, read := range []struct {
+		run  storage.Record
+		want error
+	}{
+		{storage.Record{Attempt: 1, Output: "a\n"}, nil},
+		{storage.Record{Attempt: 6, Output: "e\n"}, storage.ErrUnavailable},
+		{storage.Record{Attempt: 6, Output: "e\nf\n"}, nil},
+	} {
+		if err := f.printRun(t.Context(), read.run); !errors.Is(err, read.want) {
+			t.Errorf("attempt %d: got %v, want %v", read.run.Attempt, err, read.want)
+		}
+	}
+	want := "a\nb\n[attempt 2]\nc\n[attempt 3]\nc\n[attempt 5]\nd\n[attempt 6]\ne\nf\n"
+	if out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
+
 // scriptedHistory answers each reading of a run with the next of the answers.
 type scriptedHistory struct {
 	history
