@@ -26,6 +26,15 @@ func (c *commandLine) actionCommand(
 	return remotely(cmd)
 }
 
+// checkKey returns an error for an empty --key, as in --key "$KEY" without a variable KEY. Without
+// a key, repeating the command would repeat the action.
+func checkKey(cmd *cobra.Command) error {
+	if key := cmd.Flags().Lookup("key"); key.Changed && key.Value.String() == "" {
+		return errors.New("--key: found nothing, expected a key")
+	}
+	return nil
+}
+
 // changedMeanwhile is the advice for a job that another operator has changed at the same time.
 const changedMeanwhile = "another operator changed the job at the same time; check it and try again"
 

@@ -47,6 +47,9 @@ those that would be left out with the reason.`,
   scheduler backfill rollup-sales --from 2026-03-01T00:00:00Z --reason "new prices"`,
 	}, func(ctx context.Context, a *actionLine, args []string) error {
 		request.Job = args[0]
+		if err := checkKey(cmd); err != nil {
+			return err
+		}
 		var err error
 		if request.From, err = timeFlag(cmd, "from"); err != nil {
 			return err

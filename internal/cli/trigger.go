@@ -56,6 +56,9 @@ does not end the run.`,
   scheduler trigger rollup-sales --wait --key "$BUILD_ID"`,
 	}, func(ctx context.Context, a *actionLine, args []string) error {
 		request.Job = args[0]
+		if err := checkKey(cmd); err != nil {
+			return err
+		}
 		if cmd.Flags().Changed("wait-for") {
 			request.Wait = &wait
 		}
