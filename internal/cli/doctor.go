@@ -65,6 +65,9 @@ func (c *commandLine) examine(ctx context.Context) ([]doctor.Check, error) {
 	const name = "configuration"
 	config, err := c.load()
 	if err == nil {
+		err = c.program.CheckStore(config)
+	}
+	if err == nil {
 		checks, err := doctor.Examine(ctx, config)
 		return append([]doctor.Check{{Name: name, Result: doctor.OK,
 			Detail: c.validText(config)}},

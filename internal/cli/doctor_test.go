@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/internal/doctor"
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
+	"github.com/holdfast-dev/holdfast/jobs"
 )
 
 // runDoctor writes a configuration, runs the command doctor and returns its output and exit code.
@@ -81,6 +82,25 @@ func TestDoctorOfAMistake(t *testing.T) {
 	if code != 2 || !strings.Contains(out, "holdfast.yaml:1:10: workers:") ||
 		!strings.Contains(out, "To do: correct the configuration") {
 		t.Errorf("got exit code %d, %s, want 2 and the mistake with advice", code, out)
+	}
+}
+
+// TestDoctorOfAHandlerForPostgres has a job whose handler does not work with SQLite.
+func TestDoctorOfAHandlerForPostgres(t *testing.T) {
+	work := jobs.Handle("work", func(context.Context, *jobs.Run, struct{}) error { return nil })
+	config := filepath.Join(t.TempDir(), "holdfast.yaml")
+	if err := os.WriteFile(config, []byte("database: {url: 'sqlite://"+
+		filepath.ToSlash(filepath.Join(t.TempDir(), "h.db"))+
+		"'}\njobs: [{name: a, handler: work}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	err := Execute(t.Context(), []string{"doctor", "-c", config}, &out, &out,
+		app.Options{Handlers: []jobs.Registration{work.NeedsPostgres()}})
+	var own *ExitError
+	if !errors.As(err, &own) || own.Code != checkFailed ||
+		!strings.Contains(out.String(), `handler "work" needs PostgreSQL`) {
+		t.Errorf("got %v and %s, want exit code 2 and the handler", err, out.String())
 	}
 }
 
