@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -157,23 +158,31 @@ func (c *commandLine) nextOfJobs(names []string, from time.Time, count int, excl
 		selected = config.Jobs[i : i+1]
 	}
 	table := explain.TableOf(app.Jobs(config)).Job
-	var firings []upcomingFiring
-	for _, job := range selected {
-		firings = append(firings, firingsOf(job, table, from, count, excluded)...)
-	}
-	slices.SortStableFunc(firings, func(a, b upcomingFiring) int {
-		if d := a.ScheduledAt.Compare(b.ScheduledAt); d != 0 {
-			return d
-		}
-		return strings.Compare(a.Job, b.Job)
-	})
-	firings = firstFirings(firings, count)
+	firings := firingsOfAll(selected, table, from, count, excluded)
 	rows := make([][]string, len(firings))
 	for i, f := range firings {
 		rows[i] = []string{localTime(f.ScheduledAt), f.ScheduledAt.UTC().Format(time.RFC3339),
 			f.Job, f.remark()}
 	}
 	return c.print(firings, "SCHEDULED\tUTC\tJOB\tREMARK", rows)
+}
+
+// firingsOfAll returns the first firings of jobs after from, in order of time. It holds at most
+// about 2*count firings, and those between them that calendars exclude.
+func firingsOfAll(
+	selected []configs.Job, table func(string) (jobs.Job, bool), from time.Time, count int,
+	excluded bool,
+) []upcomingFiring {
+	firings := []upcomingFiring{}
+	for _, job := range selected {
+		firings = append(firings, firingsOf(job, table, from, count, excluded)...)
+		slices.SortFunc(firings, func(a, b upcomingFiring) int {
+			return cmp.Or(a.ScheduledAt.Compare(b.ScheduledAt), strings.Compare(a.Job, b.Job))
+		})
+		// One more ends the excluded firings of further jobs.
+		firings = firstFirings(firings, count+1)
+	}
+	return firstFirings(firings, count)
 }
 
 // firingsOf returns the first firings of a job after from.
@@ -224,15 +233,14 @@ func jobNames(config *configs.Config) []string {
 
 // firstFirings returns the firings before the one that exceeds n. Excluded firings do not count.
 func firstFirings(firings []upcomingFiring, n int) []upcomingFiring {
-	first := []upcomingFiring{}
-	for _, firing := range firings {
-		if firing.ExcludedBy == "" {
-			if n == 0 {
-				break
-			}
-			n--
+	for i, firing := range firings {
+		if firing.ExcludedBy != "" {
+			continue
 		}
-		first = append(first, firing)
+		if n == 0 {
+			return firings[:i]
+		}
+		n--
 	}
-	return first
+	return firings
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -11,7 +12,9 @@ import (
 	"time"
 	_ "time/tzdata" // the tests name zones
 
+	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
+	"github.com/holdfast-dev/holdfast/jobs/explain"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
@@ -96,6 +99,38 @@ Tue 2026-03-31 02:30:00 CEST  2026-03-31T00:30:00Z  a
 		!firings[2].ScheduledAt.Equal(time.Date(2026, 3, 31, 0, 30, 0, 0, time.UTC)) ||
 		firings[2].ExcludedBy != "" {
 		t.Errorf("got %+v", firings)
+	}
+}
+
+// TestNextHoldsFewFirings checks the capacity of the list, which is the largest number of firings
+// that it had.
+func TestNextHoldsFewFirings(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("jobs:\n")
+	for i := range 50 {
+		fmt.Fprintf(&text, "  - {name: j%02d, handler: command, schedule: '%d * * * *', "+
+			"params: {command: ['true']}}\n", i, i)
+	}
+	config, err := configs.Parse("holdfast.yaml", []byte(text.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const count = 100
+	from := time.Date(2026, 3, 1, 0, 30, 0, 0, time.UTC)
+	table := explain.TableOf(app.Jobs(config)).Job
+	firings := firingsOfAll(config.Jobs, table, from, count, false)
+	if len(firings) != count || cap(firings) > 4*count {
+		t.Fatalf("got %d firings and room for %d, want %d and few more", len(firings),
+			cap(firings), count)
+	}
+	for i, f := range firings { // minutes 31 to 49, and then 0 to 49 of each hour
+		minute := (i + 31) % 50
+		at := from.Truncate(time.Hour).Add(time.Duration((i+31)/50) * time.Hour).
+			Add(time.Duration(minute) * time.Minute)
+		if f.Job != fmt.Sprintf("j%02d", minute) || !f.ScheduledAt.Equal(at) {
+			t.Errorf("firing %d: got %s at %s, want minute %d at %s", i, f.Job, f.ScheduledAt,
+				minute, at)
+		}
 	}
 }
 
