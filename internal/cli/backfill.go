@@ -156,6 +156,14 @@ func (c *commandLine) backfillsCommand() *cobra.Command {
 		Use: "backfills [BACKFILL]", Short: "List backfills with their progress, newest first",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				if err := refuseFilters(cmd, "backfill", "wait"); err != nil {
+					return err
+				}
+			}
+			if filter.Limit < 1 || filter.Limit > storage.MaxBatch {
+				return fmt.Errorf("-n: expected 1 to %d, found %d", storage.MaxBatch, filter.Limit)
+			}
 			filter.State = storage.BackfillState(state)
 			if state != "" && !slices.Contains(storage.BackfillStates(), filter.State) {
 				return fmt.Errorf("--state: expected one of %v, found %q",

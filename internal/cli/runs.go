@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -30,6 +31,9 @@ func (c *commandLine) runsCommand() *cobra.Command {
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
+				if err := refuseFilters(cmd, "run", "attempt"); err != nil {
+					return err
+				}
 				return c.showRun(cmd, args[0], attempt)
 			}
 			if attempt != 0 {
@@ -92,6 +96,18 @@ func (c *commandLine) runsCommand() *cobra.Command {
 	c.completesFlag(cmd, "backfill", backfillsIn(""))
 	completesOf(cmd, "state", stateNames())
 	return c.completes(cmd, runsIn())
+}
+
+// refuseFilters returns an error if the id of a run or backfill was given together with a flag for
+// lists: with any flag of this command except own.
+func refuseFilters(cmd *cobra.Command, what, own string) (err error) {
+	cmd.LocalNonPersistentFlags().VisitAll(func(flag *pflag.Flag) {
+		if flag.Changed && flag.Name != own && err == nil {
+			err = fmt.Errorf("--%s: not allowed with the id of a %s, because it is only for lists",
+				flag.Name, what)
+		}
+	})
+	return err
 }
 
 // runRows returns runs as rows of a table, with the ends of waits if a run waits for a blocker.
