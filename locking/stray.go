@@ -59,7 +59,7 @@ func (s *strays) list() []stray {
 }
 
 // sweepStrays removes the strays that exist, and retains those that may still
-// arrive.
+// arrive. It does not ask a server again that did not reply. The next sweep does.
 func (l *Locker) sweepStrays(ctx context.Context) {
 	if !l.strays.sweeping.TryLock() {
 		return
@@ -67,17 +67,21 @@ func (l *Locker) sweepStrays(ctx context.Context) {
 	defer l.strays.sweeping.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
+	silent := map[string]bool{} // servers that failed in this sweep
 	for _, s := range l.strays.list() {
-		err := l.backend.Delete(ctx, s.key, s.value)
-		switch {
-		case err == nil:
-			l.options.Log.Debug().Stringer("resource", s.resource).
-				Msg("stray advisory lock removed")
+		server := l.backend.Server(s.key)
+		if !silent[server] {
+			err := l.backend.Delete(ctx, s.key, s.value)
+			if err == nil {
+				l.options.Log.Debug().Stringer("resource", s.resource).
+					Msg("stray advisory lock removed")
+				l.strays.forget(s.nonce)
+				continue
+			}
+			silent[server] = failed(err)
+		}
+		if time.Now().After(s.until) {
 			l.strays.forget(s.nonce)
-		case time.Now().After(s.until):
-			l.strays.forget(s.nonce)
-		case errors.Is(err, ErrUnavailable), errors.Is(err, ErrUnclear):
-			return // the next sweep continues; requests for the others would time out too
 		}
 	}
 }
