@@ -7,8 +7,9 @@ import (
 )
 
 // Clear removes the advisory locks of a dead run on the requests' resources. The caller must know
-// that the run's claim is gone. run must not be empty: locks of programs have no run. A Locker with
-// Grants clears by itself.
+// that the run's claim is gone. run must not be empty: locks of programs have no run. If a server
+// does not reply, Clear goes on with the other servers, and returns the error. A Locker with Grants
+// clears by itself.
 func (l *Locker) Clear(ctx context.Context, requests []Request, run string) error {
 	locks, err := l.wantedLocks(requests)
 	if err != nil {
@@ -58,11 +59,10 @@ func (l *Locker) clear(ctx context.Context, left []remnant) error {
 	for i, r := range left {
 		keys[i] = r.key
 	}
-	found, err := l.backend.Get(ctx, keys...)
-	if err != nil {
-		return err
-	}
-	var problems []error
+	found, err := l.eachServer(keys, func(mine []string) (map[string][]byte, error) {
+		return l.backend.Get(ctx, mine...)
+	})
+	problems := []error{err}
 	for i, key := range keys {
 		c, ours := decode(found[key], left[i].resource.Key())
 		if !ours || !left[i].matches(c) {

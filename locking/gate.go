@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -92,31 +91,19 @@ func (l *Locker) existing(ctx context.Context, kind string,
 }
 
 // look returns the values of those keys that exist, from the servers that reply, and
-// the errors of the others.
+// the errors of the others. It does not ask servers whose breaker is open.
 func (l *Locker) look(ctx context.Context, keys []string) (map[string][]byte, error) {
-	var found map[string][]byte
-	var problems []error
-	for _, mine := range l.byServer(keys) {
+	return l.eachServer(keys, func(mine []string) (map[string][]byte, error) {
 		if err := l.checkServer(mine[0]); err != nil {
-			problems = append(problems, err)
-			continue
+			return nil, err
 		}
 		values, err := l.backend.Get(ctx, mine...)
-		if err != nil {
-			problems = append(problems, err)
-			// A caller may give up before the server has replied.
-			if ctx.Err() == nil {
-				l.recordFailure(mine[0], err)
-			}
-			continue
+		// A caller may give up before the server has replied.
+		if err != nil && ctx.Err() == nil {
+			l.recordFailure(mine[0], err)
 		}
-		if found == nil {
-			found = values
-		} else {
-			maps.Copy(found, values)
-		}
-	}
-	return found, errors.Join(problems...)
+		return values, err
+	})
 }
 
 // gate is one call of Gate.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"sync"
 )
 
 // checkServer returns an error that wraps ErrUnavailable while the breaker of
@@ -68,6 +70,27 @@ func (l *Locker) recordFailures(ctx context.Context, additions []addition) {
 			l.recordFailure(a.key, a.err)
 		}
 	}
+}
+
+// eachServer calls get with the keys of each server, at the same time. It returns all values and
+// all errors.
+func (l *Locker) eachServer(keys []string,
+	get func(mine []string) (map[string][]byte, error)) (map[string][]byte, error) {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	found := make(map[string][]byte, len(keys))
+	var problems []error
+	for _, mine := range l.byServer(keys) {
+		all.Go(func() {
+			values, err := get(mine)
+			mu.Lock()
+			defer mu.Unlock()
+			maps.Copy(found, values)
+			problems = append(problems, err)
+		})
+	}
+	all.Wait()
+	return found, errors.Join(problems...)
 }
 
 // byServer returns the keys of each server.

@@ -1,12 +1,16 @@
 package locking_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/sleep"
 	"github.com/holdfast-dev/holdfast/internal/test/lockingtest"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/memory"
@@ -39,6 +43,57 @@ func onBothServers(n int) []string {
 		names = append(names, fmt.Sprintf("%d/first", i), fmt.Sprintf("%d/second", i))
 	}
 	return names
+}
+
+// halfSilent is twoServers whose second server does not reply to a Get.
+type halfSilent struct{ twoServers }
+
+func (h halfSilent) Get(ctx context.Context, keys ...string) (map[string][]byte, error) {
+	if !slices.ContainsFunc(keys, func(key string) bool { return h.Server(key) != "first:11211" }) {
+		return h.twoServers.Get(ctx, keys...)
+	}
+	_ = sleep.For(ctx, 500*time.Millisecond)
+	return nil, fmt.Errorf("%w: second:11211", locking.ErrUnavailable)
+}
+
+// TestClearGoesOnWithTheOtherServers clears a lock with a name on each of two servers.
+func TestClearGoesOnWithTheOtherServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := twoServers{memory.New()}
+		dead := newLocker(t, backend, locking.Options{})
+		requests := exclusive(t, "a/first", "a/second")
+		if _, err := dead.TryAcquire(t.Context(), locking.Owner{Run: "run"},
+			requests); err != nil {
+			t.Fatal(err)
+		}
+		locker := newLocker(t, halfSilent{backend}, locking.Options{})
+		if err := locker.Clear(t.Context(), requests, "run"); !errors.Is(err,
+			locking.ErrUnavailable) {
+			t.Errorf("got %v, want ErrUnavailable of the second server", err)
+		}
+		if left := backend.Len(); left != 1 {
+			t.Errorf("%d advisory locks are left, want that of the second server", left)
+		}
+	})
+}
+
+// TestPassedFindsTheGatesOfOtherServers asks two servers with a short deadline.
+func TestPassedFindsTheGatesOfOtherServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := twoServers{memory.New()}
+		locker := newLocker(t, halfSilent{backend}, locking.Options{})
+		if _, err := locker.Gate(t.Context(), "first", time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		for range 20 { // the order of the servers is random
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			passed, err := locker.Passed(ctx, []string{"first", "second"})
+			cancel()
+			if !passed["first"] || passed["second"] || !errors.Is(err, locking.ErrUnavailable) {
+				t.Fatalf("got %v, %v; want the first gate and ErrUnavailable", passed, err)
+			}
+		}
+	})
 }
 
 // TestStraysOfOtherServersAreRemoved makes strays on two servers, one of which does not reply to
