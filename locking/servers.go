@@ -76,11 +76,15 @@ func (l *Locker) recordFailures(ctx context.Context, additions []addition) {
 // all errors.
 func (l *Locker) eachServer(keys []string,
 	get func(mine []string) (map[string][]byte, error)) (map[string][]byte, error) {
+	servers := l.byServer(keys)
+	if len(servers) == 1 {
+		return get(keys)
+	}
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	found := make(map[string][]byte, len(keys))
 	var problems []error
-	for _, mine := range l.byServer(keys) {
+	for _, mine := range servers {
 		all.Go(func() {
 			values, err := get(mine)
 			mu.Lock()
