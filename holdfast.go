@@ -71,7 +71,8 @@ func (r *Replica) Open(ctx context.Context) error { return r.app.Open(ctx) }
 func (r *Replica) Run(ctx context.Context) error { return r.app.Run(ctx) }
 
 // Close closes what Open has made, for a program that uses Operations and does not call Run. Open
-// may be called again. Close must not be called while Run runs, and Run closes everything itself.
+// may be called again. Close must not be called while Run runs. Run closes everything itself, and
+// Close does nothing after it.
 func (r *Replica) Close() { r.app.Close() }
 
 // Admin returns the admin page and its API as a handler for the program's own server:

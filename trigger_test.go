@@ -177,6 +177,10 @@ func TestTriggersOutsideOfTheLifeOfAReplica(t *testing.T) {
 	if err := <-waited; !errors.Is(err, holdfast.ErrStopped) {
 		t.Errorf("a wait when the replica stops: got %v, want ErrStopped", err)
 	}
+	replica.Close() // does nothing after Run
+	if replica.Operations() == nil {
+		t.Error("got no operations after Run and Close, want those before Close")
+	}
 	if got, err := replica.Trigger(t.Context(), hello); !errors.Is(err, holdfast.ErrStopped) ||
 		got.Outcome != holdfast.TriggerRefused {
 		t.Errorf("a trigger after Run: got %+v, %v, want ErrStopped", got, err)

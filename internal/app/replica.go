@@ -377,8 +377,12 @@ func (r *Replica) withoutJobs(config *configs.Config) *configs.Config {
 	})
 }
 
-// Close closes the parts that Open has made. The replica may be opened again if Run was not called.
+// Close closes the parts that Open has made. The replica may be opened again. Close does nothing
+// after Run, which has closed the parts.
 func (r *Replica) Close() {
+	if r.ran.Load() {
+		return
+	}
 	r.reloading.Lock() // a reload uses the parts
 	r.parts.Store(nil)
 	r.reloading.Unlock()

@@ -88,9 +88,11 @@ func (m *Metrics) Register(at prometheus.Registerer) error {
 	return nil
 }
 
-// Unregister removes what Register has added, and nothing if Register failed.
+// Unregister removes what Register has added. It does nothing if Register failed, and when it is
+// called again: the metrics at the registerer may be those of another replica.
 func (m *Metrics) Unregister(at prometheus.Registerer) {
 	if m.registered {
+		m.registered = false
 		at.Unregister(m.registry)
 	}
 }

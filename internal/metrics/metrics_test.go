@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
 
@@ -25,6 +26,24 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
+
+// TestUnregisterTwice has the metrics of another replica at the registerer when Unregister is
+// called for the second time.
+func TestUnregisterTwice(t *testing.T) {
+	program := prometheus.NewRegistry()
+	first, second := New(Options{Names: 1}), New(Options{Names: 1})
+	if err := first.Register(program); err != nil {
+		t.Fatal(err)
+	}
+	first.Unregister(program)
+	if err := second.Register(program); err != nil {
+		t.Fatal(err)
+	}
+	first.Unregister(program)
+	if found, err := program.Gather(); err != nil || len(found) == 0 {
+		t.Errorf("got %d metrics and %v, want those of the second replica", len(found), err)
+	}
+}
 
 func table(t *testing.T, name string) locking.Resource {
 	t.Helper()
