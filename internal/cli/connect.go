@@ -158,7 +158,6 @@ func (c *commandLine) withLocal(config *configs.Config, store app.Storage,
 	view := admin.NewView(admin.Options{Store: store, StoreName: status.StoreName,
 		Rules: status.Rules, Operations: ops, Memcached: status.Memcached, Advisory: advisory,
 		Upcoming: cron.upcoming, ScheduledTimes: cron.scheduledTimes, WaitEnd: cron.waitEnd,
-		Explain: explain.New(explain.Options{Store: store, Table: table,
-			Pauses: store.Pauses, Keep: config.History.Keep}).Explain})
+		Explain: cron.explain})
 	return use(&local{View: view, table: cron, ops: ops, store: store, backend: backend})
 }

@@ -73,6 +73,26 @@ func explainedStore(t *testing.T) (path string) {
 	return path
 }
 
+// TestExplainOfAnAddedJob explains a job that was added at run time.
+func TestExplainOfAnAddedJob(t *testing.T) {
+	path := explainedStore(t)
+	file := filepath.Join(t.TempDir(), "added.yaml")
+	if err := os.WriteFile(file, []byte(`{name: added, handler: command, schedule: "30 2 * * *",
+		timezone: Europe/Berlin, calendars: [holidays], params: {command: ["true"]}}`),
+		0o600); err != nil {
+		t.Fatal(err)
+	}
+	commandOutput(t, "add", "-c", path, "-f", file)
+	var e explain.Explanation
+	if err := json.Unmarshal([]byte(commandOutput(t, "explain", "-c", path, "added",
+		"2026-03-30 02:30", "-o", "json")), &e); err != nil {
+		t.Fatal(err)
+	}
+	if e.Verdict != explain.VerdictExcluded || e.ExcludedBy != "holidays" {
+		t.Errorf("got %+v, want the verdict excluded by holidays", e)
+	}
+}
+
 func TestExplainCommand(t *testing.T) {
 	path := explainedStore(t)
 	const skipped = "It was skipped (lock_held): public/orders was held by job import on b; " +

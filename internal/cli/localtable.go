@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -14,12 +15,13 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/explain"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// localTable is the cron table of the configuration with the added jobs, for next scheduled times
-// and for the ends of waits.
+// localTable is the cron table of the configuration with the added jobs, for next scheduled times,
+// the ends of waits and explanations.
 type localTable struct {
 	config *configs.Config
 	specs  app.SpecParser
@@ -59,6 +61,16 @@ func (t *localTable) waitEnd(run storage.Record) (storage.WaitEnd, bool) {
 		return storage.WaitEnd{}, false
 	}
 	return engine.WaitEnd(job, run)
+}
+
+// explain is admin.Options.Explain.
+func (t *localTable) explain(ctx context.Context, job, at string) (explain.Explanation, error) {
+	if err := t.read(ctx); err != nil {
+		return explain.Explanation{}, err
+	}
+	return explain.New(explain.Options{Store: t.store,
+		Table:  explain.TableOf(slices.Collect(maps.Values(t.jobs))),
+		Pauses: t.store.Pauses, Keep: t.config.History.Keep}).Explain(ctx, job, at)
 }
 
 // upcoming is admin.Options.Upcoming.
