@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/internal/remote"
 	"github.com/holdfast-dev/holdfast/internal/sleep"
+	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 	"github.com/holdfast-dev/holdfast/retry"
 )
@@ -39,6 +40,10 @@ func (c *commandLine) logsCommand() *cobra.Command {
 With --follow, print new output until the run has ended. It appears after about two
 seconds. If the server or the database does not answer for a time, the command says so
 on standard error, and goes on when it answers again.
+
+A running run stores its output only while a command or a page reads it. Without
+--follow, the first output of a running run can be missing. A note on standard error
+says so. If you repeat the command after about two seconds, it prints the output.
 
 The database keeps the end of the output: the last 64 KiB, the last 16 KiB while the
 run is running, and the last 4 KiB of a run that succeeded.`,
@@ -77,7 +82,7 @@ run is running, and the last 4 KiB of a run that succeeded.`,
 type follower struct {
 	in       history
 	out      io.Writer
-	errOut   io.Writer // for the note that the cluster does not answer
+	errOut   io.Writer // for notes
 	answered bool      // the cluster has answered
 	attempt  int       // whose output is printed
 	printed  string    // the output that was read last
@@ -126,13 +131,30 @@ func (f *follower) next(ctx context.Context, id uuid.UUID) (ended bool, err erro
 	return run.State.Final(), f.printRun(ctx, run.Record)
 }
 
-// print prints the output so far.
+// print prints the output that the store has.
 func (f *follower) print(ctx context.Context, id uuid.UUID) error {
 	run, err := f.in.Run(ctx, id)
 	if err != nil {
 		return err
 	}
-	return f.printRun(ctx, run.Record)
+	if err := f.printRun(ctx, run.Record); err != nil {
+		return err
+	}
+	return watchOutput(ctx, f.in, run.Record, f.errOut)
+}
+
+// watchOutput makes a running run save its output for the next command, and writes a note about
+// that to errOut. If the run cannot be watched, the note has the error.
+func watchOutput(ctx context.Context, in history, run storage.Record, errOut io.Writer) error {
+	if run.State != jobs.Running {
+		return nil
+	}
+	note := "to print its output as it grows, use \"scheduler logs --follow\""
+	if err := in.Watch(ctx, run.ID); err != nil {
+		note = "its new output is not stored: " + ansi.Plain(err.Error())
+	}
+	_, err := fmt.Fprintf(errOut, "scheduler: run %s is running; %s\n", run.ID, note)
+	return err
 }
 
 // printRun prints what is new in the output of a run, also of attempts that began and ended since

@@ -19,8 +19,10 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/admin"
+	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -52,6 +54,61 @@ func TestLogsPrintTheOutputOfARun(t *testing.T) {
 		}
 	}
 }
+
+// TestOutputOfARunningRunIsWatched checks that "logs" and "runs" make a running run save its
+// output, and say so.
+func TestOutputOfARunningRunIsWatched(t *testing.T) {
+	for _, command := range []string{"logs", "runs"} {
+		path, _ := retriedStore(t)
+		config, err := configs.Load(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		store, err := openDatabase(t.Context(), config, true, zerolog.Nop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		session, run := uuid.New(), uuid.New()
+		if err := store.Open(t.Context(), storage.Session{ID: session, Replica: "web-2",
+			TTL: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Start(t.Context(), session, []storage.StartRequest{{Run: run, Attempt: 1,
+			Firing:    storage.Firing{Job: "weekly", ScheduledAt: time.Now().Truncate(time.Hour)},
+			WaitSince: time.Now()}}); err != nil {
+			t.Fatal(err)
+		}
+		got := perform(t, nil, command, run.String(), "-c", path)
+		note := fmt.Sprintf("scheduler: run %s is running; to print its output as it grows, use "+
+			"\"scheduler logs --follow\"\n", run)
+		if got.code != 0 || got.notes != note {
+			t.Errorf("%s: got %+v, want the note %q", command, got, note)
+		}
+		now, err := store.ControlState(t.Context(), session, 0)
+		if err != nil || !slices.Equal(now.Watched, []uuid.UUID{run}) {
+			t.Errorf("%s: the watched runs are %v, %v, want %s", command, now.Watched, err, run)
+		}
+	}
+}
+
+// TestRunThatCannotBeWatched has the output although the run cannot be watched.
+func TestRunThatCannotBeWatched(t *testing.T) {
+	in := &unwatchable{scriptedHistory{answers: []scriptedAnswer{{run: storage.Record{
+		State: jobs.Running, Attempt: 1, Output: "a\n"}}}}}
+	var out, errOut bytes.Buffer
+	f := follower{in: in, out: &out, errOut: &errOut}
+	if err := f.print(t.Context(), uuid.New()); err != nil || out.String() != "a\n" ||
+		!strings.Contains(errOut.String(), "its new output is not stored: store is unavailable") {
+		t.Errorf("got %q, %q and %v, want the output and a note", out.String(), errOut.String(),
+			err)
+	}
+}
+
+// unwatchable has runs that cannot be watched.
+type unwatchable struct{ scriptedHistory }
+
+func (*unwatchable) Watch(context.Context, uuid.UUID) error { return storage.ErrUnavailable }
 
 func TestOnlyNewOutputIsPrinted(t *testing.T) {
 	for _, c := range []struct{ before, text, want string }{

@@ -243,7 +243,13 @@ func (c *commandLine) showRun(cmd *cobra.Command, text string, attempt int) erro
 		for line := range strings.Lines(run.Output) {
 			rows = append(rows, []string{"output", strings.TrimRight(line, "\n")})
 		}
-		return c.print(run, "FIELD\tVALUE", rows)
+		if err := c.print(run, "FIELD\tVALUE", rows); err != nil {
+			return err
+		}
+		if attempt != 0 && attempt != run.Attempt {
+			return nil // the attempt has ended
+		}
+		return watchOutput(cmd.Context(), in, run.Record, c.errOut)
 	})
 }
 
