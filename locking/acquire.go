@@ -26,7 +26,10 @@ func (l *Locker) Acquire(ctx context.Context, owner Owner, requests []Request,
 				return still
 			}
 		}
-		lock, err = l.TryAcquire(ctx, owner, requests)
+		if lock, err = l.TryAcquire(ctx, owner, requests); err != nil && ctx.Err() != nil &&
+			blocker != nil {
+			err = blocker // it says more than that the try was cut short
+		}
 		errors.As(err, &blocker)
 		return err
 	}, retry.If(func(err error) bool { return errors.Is(err, ErrHeld) }))
