@@ -70,7 +70,11 @@
 //   - While the blocker has an advisory lock, a try reads only this lock.
 //   - Otherwise a try asks the grants. Shared locks, slots and waiters have no advisory lock.
 //
-// If a server does not answer, the Locker does not ask it for two seconds. The grants decide alone.
+// With Options.Grants or Options.Restore, each server has a breaker. The breaker opens for two
+// seconds if the server does not reply to one of these calls: Acquire with grants, TryAcquire,
+// TryAcquireIn, TryAcquireEachIn, Gate, Gates, Passed and Marked. While it is open, these calls and
+// Mark do not ask the server. With grants, the grants then decide alone on a lock. All other calls
+// ask the server: Inspect, Clear, ClearReleased, and the renewals and releases of locks.
 //
 // The grants serve waiters in order. Acquire gets a position among the waiters when the grants
 // first refuse it. If only advisory locks have blocked it for a second, it asks the grants too.

@@ -12,7 +12,8 @@ import (
 const retryEvery = time.Second
 
 // renew renews the lease of the lock's advisory locks. It adds nothing after the
-// lock has ended.
+// lock has ended. It does not ask a server again that did not reply, because the
+// other locks wait for this worker.
 func (k *Lock) renew(run context.Context) {
 	k.work <- struct{}{}
 	defer func() { <-k.work }()
@@ -20,9 +21,14 @@ func (k *Lock) renew(run context.Context) {
 	ctx, cancel := context.WithDeadline(run, k.deadline(start))
 	defer cancel()
 	var failure error
+	silent := map[string]bool{} // servers that failed in this pass
 	for i := range k.advisory {
 		if k.over() {
 			return
+		}
+		server := k.locker.backend.Server(k.advisory[i].key)
+		if silent[server] {
+			continue
 		}
 		err := k.renewAdvisory(ctx, &k.advisory[i])
 		if lost := asLost(err); lost != nil {
@@ -30,7 +36,7 @@ func (k *Lock) renew(run context.Context) {
 			return
 		}
 		if err != nil {
-			failure = err
+			failure, silent[server] = err, failed(err)
 		}
 	}
 	if run.Err() == nil {

@@ -27,10 +27,11 @@ func (twoServers) Server(key string) string {
 }
 
 // secondFails makes the operations of a kind on the second server fail.
-func secondFails(op lockingtest.Op) func(lockingtest.Op, string) lockingtest.Fault {
+func secondFails(op lockingtest.Op,
+	fault lockingtest.Fault) func(lockingtest.Op, string) lockingtest.Fault {
 	return func(foundOp lockingtest.Op, key string) lockingtest.Fault {
 		if foundOp == op && strings.Contains(key, "second") {
-			return lockingtest.Unavailable
+			return fault
 		}
 		return lockingtest.None
 	}
@@ -109,7 +110,7 @@ func TestStraysOfOtherServersAreRemoved(t *testing.T) {
 		if err := k.Release(t.Context()); err == nil {
 			t.Fatal("release: got no error, want ErrUnavailable")
 		}
-		faulty.Choose(secondFails(lockingtest.OpDelete))
+		faulty.Choose(secondFails(lockingtest.OpDelete, lockingtest.Unavailable))
 		before := faulty.Count(lockingtest.OpDelete)
 		time.Sleep(6 * time.Second)
 		synctest.Wait()
@@ -120,4 +121,30 @@ func TestStraysOfOtherServersAreRemoved(t *testing.T) {
 			t.Errorf("%d requests, want %d: the second server gets one", asked, each+1)
 		}
 	})
+}
+
+// TestRenewalAsksASilentServerOnce renews a lock with many names on two servers, one of which does
+// not reply.
+func TestRenewalAsksASilentServerOnce(t *testing.T) {
+	for _, fault := range []lockingtest.Fault{lockingtest.Unavailable, lockingtest.LoseRequest} {
+		synctest.Test(t, func(t *testing.T) {
+			faulty := lockingtest.NewFaulty(twoServers{memory.New()})
+			locker := start(t, faulty, locking.Options{})
+			const each = 10
+			k := lock(t, locker, onBothServers(each)...)
+			faulty.Choose(secondFails(lockingtest.OpRenew, fault))
+			time.Sleep(third)
+			synctest.Wait()
+			if asked := faulty.Count(lockingtest.OpRenew); asked != each+1 {
+				t.Errorf("%d requests, want %d: the second server gets one", asked, each+1)
+			}
+			faulty.Choose(nil)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if asked := faulty.Count(lockingtest.OpRenew); asked != each+1+2*each {
+				t.Errorf("%d requests, want %d: the retry renews all names", asked, each+1+2*each)
+			}
+			release(t, k)
+		})
+	}
 }
