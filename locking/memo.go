@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/retry"
 )
 
 // Memo computes values once in the cluster and stores them in the key-value store. The first caller
@@ -50,8 +52,9 @@ func NewMemo(l *Locker, owner Owner) (*Memo, error) {
 //   - the error of compute, unchanged. Nothing is stored, and the next waiter computes. A panic of
 //     compute passes on.
 //   - an *UnsharedError if the value was computed here and could not be stored
-//   - a *retry.ExhaustedError if ctx ended while another caller computed. It wraps the cause and a
-//     *HeldError, which names that caller.
+//   - a *retry.ExhaustedError if ctx ended while Do waited for another caller, of this process or
+//     another one. It wraps the cause and a *HeldError, which names that caller.
+//   - an error that wraps the cause of ctx, if ctx ended before Do found another caller
 //   - a *LostError if compute was called three times and lost its lock each time
 //   - ErrUnavailable, ErrUnclear or ErrFull if the store failed and nothing was computed. The
 //     caller may compute for itself.
@@ -65,6 +68,7 @@ func (m *Memo) Do(ctx context.Context, key string, ttl time.Duration,
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("memo %s: %w", key, context.Cause(ctx))
 	}
+	began := time.Now()
 	f := m.flights.join(key)
 	defer m.flights.leave(key, f)
 	select {
@@ -72,8 +76,10 @@ func (m *Memo) Do(ctx context.Context, key string, ttl time.Duration,
 		return bytes.Clone(f.value), nil
 	case <-f.turn:
 	case <-ctx.Done():
-		return nil, fmt.Errorf("memo %s: waiting for another caller of this process: %w", key,
-			context.Cause(ctx))
+		caller := Holder{Owner: m.owner.cleaned()}
+		return nil, &retry.ExhaustedError{
+			Cause: &HeldError{Resource: c.request.Resource, Holder: caller},
+			End:   context.Cause(ctx), Attempts: 1, Waited: time.Since(began)}
 	}
 	landed := false
 	defer func() {

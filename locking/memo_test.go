@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/lockingtest"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/memory"
+	"github.com/holdfast-dev/holdfast/retry"
 )
 
 func newMemo(t *testing.T, l *locking.Locker) *locking.Memo {
@@ -109,6 +110,33 @@ func TestMemoGivesUpAfterThreeLostLocks(t *testing.T) {
 			t.Errorf("got %v after %d turns, want a lost lock after 3", err, calls)
 		}
 		checkMemo(t, memo, fixed("fresh"), "fresh")
+	})
+}
+
+// TestMemoNamesTheCallerOfItsProcess ends a caller that waits for another one of the same process.
+func TestMemoNamesTheCallerOfItsProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memo := newMemo(t, start(t, memory.New(), locking.Options{}))
+		var computer sync.WaitGroup
+		defer computer.Wait()
+		computer.Go(func() {
+			checkMemo(t, memo, func(context.Context) ([]byte, error) {
+				time.Sleep(time.Minute)
+				return []byte("value"), nil
+			}, "value")
+		})
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := memo.Do(ctx, "list", time.Hour, fixed("other"))
+		var held *locking.HeldError
+		var exhausted *retry.ExhaustedError
+		if !errors.As(err, &held) || held.Holder.Replica != "replica" ||
+			held.Resource.Key() != "memo:list" || !errors.As(err, &exhausted) ||
+			exhausted.Attempts != 1 || exhausted.Waited != time.Second ||
+			!errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want the caller of this process and the end of the context", err)
+		}
 	})
 }
 
