@@ -35,6 +35,9 @@ type computation struct {
 	blocker *HeldError // the last caller seen computing, or nil
 	begun   int        // calls of compute
 	again   bool       // another try may succeed
+	// unstored is the result if the value was computed and could not be stored, or nil. compute may
+	// itself return such an error of another memo.
+	unstored *UnsharedError
 }
 
 // run returns the value, computed here or by another caller.
@@ -172,7 +175,8 @@ func (c *computation) store(ctx context.Context, lock *Lock, value []byte) ([]by
 }
 
 func (c *computation) unshared(value []byte, err error) error {
-	return &UnsharedError{Key: c.name, Value: value, Err: err}
+	c.unstored = &UnsharedError{Key: c.name, Value: value, Err: err}
+	return c.unstored
 }
 
 // lose has the call wait again, unless maxTurns is reached.

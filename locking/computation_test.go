@@ -87,7 +87,7 @@ func TestFlightsAreRemoved(t *testing.T) {
 	if one != other {
 		t.Fatal("computations of two callers: got two, want one")
 	}
-	f.land("k", one, []byte("value"))
+	f.land("k", one, []byte("value"), nil)
 	late := f.join("k")
 	if late == one {
 		t.Error("value of a later caller: got the earlier value, want a new one")

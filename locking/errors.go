@@ -105,7 +105,7 @@ func (e *LostError) Error() string {
 
 func (e *LostError) Unwrap() error { return e.Err }
 
-// UnsharedError says that this caller computed a Memo's value and could not store it.
+// UnsharedError says that a caller of this process computed a Memo's value and could not store it.
 type UnsharedError struct {
 	Key   string
 	Value []byte // what compute returned

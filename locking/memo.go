@@ -51,7 +51,8 @@ func NewMemo(l *Locker, owner Owner) (*Memo, error) {
 // Do returns one of these errors:
 //   - the error of compute, unchanged. Nothing is stored, and the next waiter computes. A panic of
 //     compute passes on.
-//   - an *UnsharedError if the value was computed here and could not be stored
+//   - an *UnsharedError if a caller of this process computed the value, and it could not be stored.
+//     All callers of the process that wait for this value get it.
 //   - a *retry.ExhaustedError if ctx ended while Do waited for another caller, of this process or
 //     another one. It wraps the cause and a *HeldError, which names that caller.
 //   - an error that wraps the cause of ctx, if ctx ended before Do found another caller
@@ -73,7 +74,7 @@ func (m *Memo) Do(ctx context.Context, key string, ttl time.Duration,
 	defer m.flights.leave(key, f)
 	select {
 	case <-f.landed:
-		return bytes.Clone(f.value), nil
+		return f.result()
 	case <-f.turn:
 	case <-ctx.Done():
 		caller := Holder{Owner: m.owner.cleaned()}
@@ -88,12 +89,12 @@ func (m *Memo) Do(ctx context.Context, key string, ttl time.Duration,
 		}
 	}()
 	value, err := c.run(ctx)
-	if err != nil {
+	if err != nil && c.unstored == nil {
 		return nil, err
 	}
 	landed = true
-	m.flights.land(key, f, value)
-	return value, nil
+	m.flights.land(key, f, value, c.unstored)
+	return value, err
 }
 
 func (m *Memo) newComputation(key string, ttl time.Duration,

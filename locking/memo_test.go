@@ -113,6 +113,70 @@ func TestMemoGivesUpAfterThreeLostLocks(t *testing.T) {
 	})
 }
 
+// TestMemoSharesAnUnstoredValue makes several callers of a process wait for a value that cannot be
+// stored.
+func TestMemoSharesAnUnstoredValue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		faulty := lockingtest.NewFaulty(memory.New())
+		memo := newMemo(t, start(t, faulty, locking.Options{}))
+		faulty.Choose(func(op lockingtest.Op, key string) lockingtest.Fault {
+			if op == lockingtest.OpAdd && key == "test:value:list" {
+				return lockingtest.Full
+			}
+			return lockingtest.None
+		})
+		calls := 0
+		ask := func() {
+			_, err := memo.Do(t.Context(), "list", time.Hour,
+				func(context.Context) ([]byte, error) {
+					calls++
+					time.Sleep(time.Second)
+					return []byte("value"), nil
+				})
+			var unshared *locking.UnsharedError
+			if !errors.As(err, &unshared) || string(unshared.Value) != "value" ||
+				unshared.Key != "list" || !errors.Is(err, locking.ErrFull) {
+				t.Errorf("got %v, want an error with the value", err)
+				return
+			}
+			clear(unshared.Value) // the caller owns the value
+		}
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(ask)
+		}
+		all.Wait()
+		if calls != 1 {
+			t.Errorf("computed %d times for callers that waited, want once", calls)
+		}
+		if ask(); calls != 2 {
+			t.Errorf("computed %d times after a later call, want 2", calls)
+		}
+	})
+}
+
+// TestMemoDoesNotShareTheErrorOfAnotherMemo returns, from compute, that the value of another key
+// could not be stored.
+func TestMemoDoesNotShareTheErrorOfAnotherMemo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memo := newMemo(t, start(t, memory.New(), locking.Options{}))
+		other := &locking.UnsharedError{Key: "other", Err: locking.ErrFull}
+		var all sync.WaitGroup
+		defer all.Wait()
+		all.Go(func() {
+			if _, err := memo.Do(t.Context(), "list", time.Hour,
+				func(context.Context) ([]byte, error) {
+					time.Sleep(time.Second)
+					return nil, other
+				}); err != other {
+				t.Errorf("got %v, want the error of compute", err)
+			}
+		})
+		synctest.Wait()
+		checkMemo(t, memo, fixed("value"), "value")
+	})
+}
+
 // TestMemoNamesTheCallerOfItsProcess ends a caller that waits for another one of the same process.
 func TestMemoNamesTheCallerOfItsProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
