@@ -88,10 +88,15 @@ func (c commit) record(ctx context.Context, tx Tx) error {
 	return refused
 }
 
-// end marks the row as done, which is the last statement of a transaction.
+// end marks the row as done, which is the last statement of a transaction. It returns ErrEnded if
+// the row is gone, because the function has rolled back.
 func (c commit) end(ctx context.Context, tx Tx) error {
-	if _, err := tx.exec(ctx, endCommit, c.id, c.nonce); err != nil {
+	rows, err := tx.exec(ctx, endCommit, c.id, c.nonce)
+	if err != nil {
 		return fmt.Errorf("end of the fenced transaction: %w", err)
+	}
+	if rows != 1 {
+		return fmt.Errorf("%w: its row in holdfast_fence.commits is missing", ErrEnded)
 	}
 	return nil
 }

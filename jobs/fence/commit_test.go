@@ -314,6 +314,25 @@ func TestRollbackInMariaDBIsNoSuccess(t *testing.T) {
 	}
 }
 
+// TestRollbackWithoutSavepointsIsNoSuccess checks a function that rolls back where there are no
+// savepoints, as in Redshift.
+func TestRollbackWithoutSavepointsIsNoSuccess(t *testing.T) {
+	on := newPostgres(t)
+	on.dialect.ended = nil
+	run := newRun(clusterOf(t), 5, "public/orders")
+	err := DoSQL(t.Context(), run, on.db, on.dialect, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(t.Context(), "ROLLBACK")
+		return err
+	})
+	if !errors.Is(err, ErrEnded) {
+		t.Errorf("got %v, want ErrEnded", err)
+	}
+	err = DoSQL(t.Context(), again(run, 6), on.db, on.dialect, on.writer(t, "orders", 6))
+	if got := on.tokens(t, "orders"); err != nil || len(got) != 1 {
+		t.Errorf("second attempt: got %v and the tokens %d, want one", err, got)
+	}
+}
+
 // TestStepIsNotRepeatedInAnAttempt checks that the second transaction of an attempt is not taken
 // for the first.
 func TestStepIsNotRepeatedInAnAttempt(t *testing.T) {

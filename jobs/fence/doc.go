@@ -85,6 +85,10 @@
 // also insert the row with done = 0, and their last statement sets it to 1. A later attempt that
 // finds 0 returns [ErrPartial].
 //
+// Redshift has no savepoints. There, DoSQL notices a rollback by the function, because the row is
+// gone. It does not notice COMMIT and TRUNCATE, which commit the transaction. So the function must
+// not execute them.
+//
 // If the reply to a commit is lost, a new transaction makes the same pass. The pass waits for the
 // old transaction, which holds the rows. Then the row in commits answers the question.
 //
