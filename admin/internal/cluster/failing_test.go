@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
-// TestFailingJobsKeepTheirOrder checks that the numbers of failures do not decide the order of jobs,
-// because a list can be read between the failures of two jobs.
+// TestFailingJobsKeepTheirOrder checks that the numbers of failures do not decide the order of
+// jobs, because a list can be read between the failures of two jobs.
 func TestFailingJobsKeepTheirOrder(t *testing.T) {
 	now := time.Date(2026, 3, 14, 3, 0, 0, 0, time.UTC)
 	failed := func(times int, every time.Duration) (outcomes []storage.Outcome) {
