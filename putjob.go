@@ -12,8 +12,9 @@ import (
 // PutJob adds a job at run time, or changes an added one. version is 0 for a new job, the version
 // of the added job to change, or operations.AnyVersion for both cases. Operations.PutJob does the
 // same with the text of a job. The job is stored, and any replica can run it. So it names its
-// handler in Handler, which all replicas must have, and cannot have a Run. All mistakes are
-// returned at once, as *operations.SpecError.
+// handler in Handler, which all replicas must have, and cannot have a Run. Mistakes are returned as
+// *operations.SpecError. If a field of the job lacks its value, such as Schedule, PutJob does not
+// look for other mistakes, such as an unknown handler.
 func (r *Replica) PutJob(ctx context.Context, by storage.Action, job AnyJob,
 	version int64) (storage.Spec, error) {
 	ops, err := r.operations()
