@@ -82,7 +82,8 @@ func (g grants) Heartbeat(ctx context.Context, session uuid.UUID) (locking.Heart
 	var waiting []uuid.UUID
 	err := wrapLocks("heartbeat", g.store.heartbeat(ctx, session, func(b *pgx.Batch,
 		own *sessionBackend, pid *int64) {
-		queueHeartbeat(b, own, pid, session, storage.ReplicaStatus{}, "[]", &heartbeat)
+		queueRenewal(b, own, pid, session, storage.ReplicaStatus{}, "[]", &heartbeat)
+		queueClaims(b, session, &heartbeat)
 		b.Queue(sessionPlaces, session).Query(func(rows pgx.Rows) (err error) {
 			waiting, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 			return err

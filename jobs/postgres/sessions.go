@@ -128,19 +128,20 @@ func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
 	databases, err := storage.EncodeDatabases(v.Databases)
 	if err == nil {
 		err = s.heartbeat(ctx, session, func(b *pgx.Batch, own *sessionBackend, pid *int64) {
-			queueHeartbeat(b, own, pid, session, v, databases, &heartbeat)
+			queueRenewal(b, own, pid, session, v, databases, &heartbeat)
 			b.Queue(openSessions).Query(func(rows pgx.Rows) (err error) {
 				heartbeat.Open, err = pgx.CollectRows(rows, scanReplica)
 				return err
 			})
+			queueClaims(b, session, &heartbeat)
 		})
 	}
 	return heartbeat, wrap("heartbeat", err)
 }
 
-// queueHeartbeat adds the renewal of a session, which fails with ErrSessionLost, and the query of
-// its claims. The text databases is that of storage.EncodeDatabases.
-func queueHeartbeat(b *pgx.Batch, own *sessionBackend, pid *int64, session uuid.UUID,
+// queueRenewal adds the renewal of a session, which fails with ErrSessionLost. The text databases
+// is that of storage.EncodeDatabases.
+func queueRenewal(b *pgx.Batch, own *sessionBackend, pid *int64, session uuid.UUID,
 	v storage.ReplicaStatus, databases string, heartbeat *storage.HeartbeatReply) {
 	// Discard the result of a try that broke.
 	*heartbeat = storage.HeartbeatReply{SentAt: time.Now(), Claims: map[jobs.Token]uuid.UUID{}}
@@ -160,6 +161,11 @@ func queueHeartbeat(b *pgx.Batch, own *sessionBackend, pid *int64, session uuid.
 			}
 			return err
 		})
+}
+
+// queueClaims adds the query of a session's claims. It comes after other queries of a heartbeat: a
+// run that starts and ends between this query and the reply looks like a claim without a run.
+func queueClaims(b *pgx.Batch, session uuid.UUID, heartbeat *storage.HeartbeatReply) {
 	b.Queue(raiseClaims, session)
 	b.Queue(sessionClaims, session).Query(func(rows pgx.Rows) error {
 		var token jobs.Token
