@@ -48,7 +48,7 @@ type runTab struct {
 func runTabs() []runTab {
 	return []runTab{
 		{"All", "", nil}, {"Failed or skipped", "", records.UnsuccessfulStates()},
-		{"Failed or lost", "bad", []jobs.State{jobs.Failed, jobs.TimedOut, jobs.Lost}},
+		{"Failed or lost", "bad", storage.FailedStates()},
 		{"Running", "", []jobs.State{jobs.Running}}, {"Waiting", "", []jobs.State{jobs.Waiting}},
 		{"Failed", "bad", []jobs.State{jobs.Failed, jobs.TimedOut}},
 		{"Skipped", "warn", []jobs.State{jobs.Skipped}}, {"Lost", "bad", []jobs.State{jobs.Lost}},

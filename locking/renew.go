@@ -12,8 +12,8 @@ import (
 const retryEvery = time.Second
 
 // renew renews the lease of the lock's advisory locks. It adds nothing after the
-// lock has ended. It does not ask a server again that did not reply, because the
-// other locks wait for this worker.
+// lock has ended. If a server does not reply, renew skips the other names on this
+// server, because the other locks wait for this worker.
 func (k *Lock) renew(run context.Context) {
 	k.work <- struct{}{}
 	defer func() { <-k.work }()

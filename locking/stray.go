@@ -59,7 +59,8 @@ func (s *strays) list() []stray {
 }
 
 // sweepStrays removes the strays that exist, and retains those that may still
-// arrive. It does not ask a server again that did not reply. The next sweep does.
+// arrive. If a server does not reply, sweepStrays skips its other strays until the
+// next sweep.
 func (l *Locker) sweepStrays(ctx context.Context) {
 	if !l.strays.sweeping.TryLock() {
 		return

@@ -204,6 +204,6 @@ func (o options) describe() string {
 		`%d replicas in %d processes, with %d workers and %d connections each; their jobs: %s.
 PostgreSQL: %s; all else as it comes.
 memcached: as it comes. Each load: %s of warm-up, %d s of measuring, late firings get %s more.`,
-		o.replicas, len(o.divide()), o.workers, o.pool, o.work(),
+		o.replicas, cmp.Or(o.processes, o.replicas), o.workers, o.pool, o.work(),
 		strings.Join(o.settings(), " "), o.warmUp, o.seconds, o.grace)
 }

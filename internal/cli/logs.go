@@ -43,7 +43,8 @@ on standard error, and goes on when it answers again.
 
 A running run stores its output only while a command or a page reads it. Without
 --follow, the first output of a running run can be missing. A note on standard error
-says so. If you repeat the command after about two seconds, it prints the output.
+then names --follow. If you repeat the command after about two seconds, it prints the
+output.
 
 The database keeps the end of the output: the last 64 KiB, the last 16 KiB while the
 run is running, and the last 4 KiB of a run that succeeded.`,

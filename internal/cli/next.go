@@ -179,7 +179,7 @@ func firingsOfAll(
 		slices.SortFunc(firings, func(a, b upcomingFiring) int {
 			return cmp.Or(a.ScheduledAt.Compare(b.ScheduledAt), strings.Compare(a.Job, b.Job))
 		})
-		// One more ends the excluded firings of further jobs.
+		// The result includes excluded firings up to the firing count+1, so keep that one too.
 		firings = firstFirings(firings, count+1)
 	}
 	return firstFirings(firings, count)

@@ -19,8 +19,8 @@ import (
 const (
 	listenBackoff = time.Second      // the first delay before listening again
 	listenRarest  = 30 * time.Second // the longest delay
-	// quietIntervals is after how many intervals an idle replica polls while actions are announced,
-	// unless a heartbeat has read that nothing has changed.
+	// An idle replica polls after quietIntervals intervals while actions are announced, unless a
+	// heartbeat reports no change.
 	quietIntervals = 10
 )
 
@@ -50,7 +50,7 @@ type controlState struct {
 	reread    atomic.Bool // added jobs must be built again
 	// the generation that was last read; 0 for none; written by run's goroutine only
 	read      atomic.Int64
-	confirmed atomic.Pointer[time.Time] // when a heartbeat has read that nothing has changed
+	confirmed atomic.Pointer[time.Time] // time of the last heartbeat without a change
 
 	// The following fields belong to run's goroutine.
 	// by job, the version of its spec that this replica does not fire

@@ -27,9 +27,9 @@ type heartbeatLog struct {
 	last time.Time                             // of the last list whose heartbeats were added
 }
 
-// note adds the heartbeats of the listed sessions. The list was read after a heartbeat of this
-// replica's session. Of this session, note adds the heartbeat before that one, so that a late
-// heartbeat shows.
+// note adds the heartbeats of the listed sessions. This replica's session sent a heartbeat just
+// before the list was read. For this session, note adds the previous heartbeat: its age shows
+// whether the new one was late.
 func (l *heartbeatLog) note(list sessionList) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -89,7 +89,7 @@ WHERE name IN (SELECT value FROM json_each(?1))
 
 	countChange = `UPDATE holdfast_meta SET definitions = definitions + 1`
 
-	definitionChanges = `SELECT definitions FROM holdfast_meta`
+	changeCounters = `SELECT definitions, control_version FROM holdfast_meta`
 
 	activeDefinitions = `SELECT name, version, checked_until FROM holdfast_jobs`
 )

@@ -409,14 +409,13 @@ func readLine(t *testing.T, from interface{ Read([]byte) (int, error) }) string 
 	return strings.TrimSuffix(line, "\n")
 }
 
-func TestToolReadsAndTriggersBesideAScheduler(t *testing.T) {
+// openBesideTool opens a file with a session that has the job "a", and opens the file again for
+// another process.
+func openBesideTool(t *testing.T) (s *sqlite.Store, session uuid.UUID, tool *sqlite.Store) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "holdfast.db")
-	s := openAt(t, path)
-	session := openSession(t, s)
-	requests := batch(t, 1)
-	if _, err := s.Start(t.Context(), session, requests); err != nil {
-		t.Fatal(err)
-	}
+	s = openAt(t, path)
+	session = openSession(t, s)
 	if _, err := s.Register(t.Context(), session,
 		[]storage.Definition{{Name: "a", Hash: "h"}}); err != nil {
 		t.Fatal(err)
@@ -425,7 +424,16 @@ func TestToolReadsAndTriggersBesideAScheduler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tool.Close()
+	t.Cleanup(func() { tool.Close() })
+	return s, session, tool
+}
+
+func TestToolReadsAndTriggersBesideAScheduler(t *testing.T) {
+	s, session, tool := openBesideTool(t)
+	requests := batch(t, 1)
+	if _, err := s.Start(t.Context(), session, requests); err != nil {
+		t.Fatal(err)
+	}
 	locks, err := tool.Locks(t.Context())
 	if err != nil || len(locks) != 2 || locks[0].Holder.Run != requests[0].Run.String() ||
 		!locks[0].Expires.After(time.Now()) {
@@ -453,18 +461,7 @@ func TestToolReadsAndTriggersBesideAScheduler(t *testing.T) {
 // TestToolSeesTheHeartbeatsOfABusyReplica checks that short transactions do not keep heartbeats
 // from the file.
 func TestToolSeesTheHeartbeatsOfABusyReplica(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "holdfast.db")
-	s := openAt(t, path)
-	session := openSession(t, s)
-	if _, err := s.Register(t.Context(), session,
-		[]storage.Definition{{Name: "a", Hash: "h"}}); err != nil {
-		t.Fatal(err)
-	}
-	tool, err := sqlite.Open(t.Context(), path, sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tool.Close()
+	s, session, tool := openBesideTool(t)
 	var stop atomic.Bool
 	var writing sync.WaitGroup
 	for range 2 { // so that the writer is in use nearly always

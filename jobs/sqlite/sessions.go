@@ -77,8 +77,8 @@ func (s *Store) LiveSessions(_ context.Context, sessions []uuid.UUID) ([]uuid.UU
 	}), nil
 }
 
-// persistShare is the part of its session's TTL, and persistWait the time, for which a heartbeat
-// waits for the writer at most. The store's transactions are shorter. Those of handlers may take
+// A heartbeat waits for the writer for at most persistWait, and for at most the TTL of its session
+// divided by persistShare. The store's transactions are shorter. Those of handlers may take
 // minutes.
 const (
 	persistShare = 15
@@ -99,24 +99,24 @@ func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
 	}
 	heartbeat := storage.HeartbeatReply{Now: fromMicros(micros(renewed.heartbeat)),
 		SentAt: sent, AnsweredAt: time.Now(), Claims: map[jobs.Token]uuid.UUID{}}
-	err := each(ctx, s.readers, sessionClaims, []any{session}, func(rows *sql.Rows) error {
-		var token jobs.Token
-		var run uuid.UUID
-		err := rows.Scan(&token, &run)
-		heartbeat.Claims[token] = run
-		return err
-	})
-	if err == nil {
-		err = s.readers.QueryRowContext(ctx, definitionChanges).Scan(&heartbeat.Definitions)
-	}
-	if err == nil {
-		err = s.readers.QueryRowContext(ctx, generation).Scan(&heartbeat.Generation)
-	}
+	err := s.readers.QueryRowContext(ctx, changeCounters).
+		Scan(&heartbeat.Definitions, &heartbeat.Generation)
 	if err == nil {
 		heartbeat.Open, err = s.replicas(ctx, openSessions)
 	}
 	for _, r := range heartbeat.Open {
 		heartbeat.Draining = heartbeat.Draining || r.Session == session && r.Draining
+	}
+	if err == nil {
+		// The claims come last: a run that starts and ends after their query looks like a claim
+		// without a run.
+		err = each(ctx, s.readers, sessionClaims, []any{session}, func(rows *sql.Rows) error {
+			var token jobs.Token
+			var run uuid.UUID
+			err := rows.Scan(&token, &run)
+			heartbeat.Claims[token] = run
+			return err
+		})
 	}
 	if err != nil {
 		return storage.HeartbeatReply{}, wrap("heartbeat", err)

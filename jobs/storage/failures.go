@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"slices"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -22,10 +23,11 @@ type FailedRuns struct {
 	More   bool      // there may be earlier ones than those that were considered
 }
 
-// Failed reports whether runs in this state extend a row of failures.
-func Failed(s jobs.State) bool {
-	return s == jobs.Failed || s == jobs.TimedOut || s == jobs.Lost
-}
+// FailedStates returns the states of failed runs.
+func FailedStates() []jobs.State { return []jobs.State{jobs.Failed, jobs.TimedOut, jobs.Lost} }
+
+// Failed reports whether runs in this state have failed.
+func Failed(s jobs.State) bool { return slices.Contains(FailedStates(), s) }
 
 // CountFailures returns the failures since the last success. The outcomes are the newest first, and
 // at most MaxFailures. Stores use it.

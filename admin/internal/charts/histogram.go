@@ -117,7 +117,7 @@ func succeededOutcome() outcome {
 }
 
 func failedOutcome() outcome {
-	return outcome{"failed", "failed", []jobs.State{jobs.Failed, jobs.TimedOut, jobs.Lost}}
+	return outcome{"failed", "failed", storage.FailedStates()}
 }
 
 func skippedOutcome() outcome {

@@ -46,8 +46,8 @@ type Facts struct {
 	// Outcomes are the last runs of each job that failed lately or was skipped repeatedly, the
 	// newest first.
 	Outcomes map[string][]storage.Outcome
-	// Earlier are the failures of a job before its Outcomes, if these have failures and no earlier
-	// success.
+	// Earlier has the failures of a job before its Outcomes, if its Outcomes have failures and no
+	// success before them.
 	Earlier map[string]storage.FailedRuns
 	// ErrorTexts are parts of the errors of the latest failed runs, one for each kind of error, the
 	// newest first. A search for a part finds the runs.
@@ -195,9 +195,6 @@ func (r *Reader) longRunning(ctx context.Context, now time.Time) ([]storage.Reco
 	return running, usual, err
 }
 
-// failedStates are the states of a run that count as a failure of its job.
-func failedStates() []jobs.State { return []jobs.State{jobs.Failed, jobs.TimedOut, jobs.Lost} }
-
 // suspects returns the jobs that may be failing or skipped: those with failures in the last 24 h,
 // the most failures first, then those of the latest failures before, then those with skipped
 // firings in the last 24 h. It returns the latest failures, too.
@@ -217,7 +214,8 @@ func (r *Reader) suspects(ctx context.Context, now time.Time) ([]string, []stora
 		}
 	}
 	names := mostFirst(failures)
-	latest, err := r.Runs(ctx, storage.RunFilter{States: failedStates(), Limit: latestFailures})
+	latest, err := r.Runs(ctx, storage.RunFilter{States: storage.FailedStates(),
+		Limit: latestFailures})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // Span is a time to show and the length of its columns.
@@ -51,7 +52,7 @@ type Only struct {
 
 // Onlys returns the choices of outcomes. The first is that of all jobs.
 func Onlys() []Only {
-	failed := []jobs.State{jobs.Failed, jobs.TimedOut, jobs.Lost}
+	failed := storage.FailedStates()
 	return []Only{{"", "All jobs", nil}, {"failures", "Failed", failed},
 		{"failures-or-skips", "Failed or skipped",
 			append(slices.Clip(failed), jobs.Skipped, jobs.Missed)}}
