@@ -19,10 +19,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/admin"
-	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -60,15 +58,7 @@ func TestLogsPrintTheOutputOfARun(t *testing.T) {
 func TestOutputOfARunningRunIsWatched(t *testing.T) {
 	for _, command := range []string{"logs", "runs"} {
 		path, _ := retriedStore(t)
-		config, err := configs.Load(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		store, err := openDatabase(t.Context(), config, true, zerolog.Nop())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer store.Close()
+		store := openStore(t, path, true)
 		session, run := uuid.New(), uuid.New()
 		if err := store.Open(t.Context(), storage.Session{ID: session, Replica: "web-2",
 			TTL: time.Minute}); err != nil {
