@@ -37,14 +37,14 @@ func BenchmarkTriggers(b *testing.B) {
 	}
 }
 
-// triggerCluster is three replicas with a job that only runs when it is triggered.
+// triggerCluster is three replicas with a job that only runs when it is triggered, and other jobs.
 type triggerCluster struct {
 	replicas []*holdfast.Replica
 	began    sync.Map // the key of a run to the time at which its handler ran
 	ended    chan struct{}
 }
 
-func newTriggerCluster(b *testing.B) *triggerCluster {
+func newTriggerCluster(b *testing.B, more ...holdfast.AnyJob) *triggerCluster {
 	b.Helper()
 	c := &triggerCluster{ended: make(chan struct{}, 1<<20)}
 	postgres, err := servertest.StartPostgres(b.Context(), "", "fsync=on")
@@ -71,6 +71,7 @@ func newTriggerCluster(b *testing.B) *triggerCluster {
 		replica, err := holdfast.New(holdfast.WithPostgres(postgres.URL("postgres")),
 			holdfast.WithMemcached(memcached.Addr()), holdfast.WithReplicaName(fmt.Sprint("r", i)),
 			holdfast.WithLog(zerolog.New(os.Stderr).Level(zerolog.WarnLevel), nil),
+			holdfast.WithJobs(more...),
 			holdfast.WithJobs(holdfast.Job[struct{}]{Name: "triggered", OnlyTriggered: true,
 				NoTables: true, Overlap: jobs.OverlapAllow,
 				Run: func(_ context.Context, run *jobs.Run, _ struct{}) error {
