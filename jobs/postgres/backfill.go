@@ -110,8 +110,8 @@ WITH b AS MATERIALIZED (
         (SELECT true FROM holdfast.runs r WHERE r.job = b.job
             AND r.scheduled_at = t.scheduled_at AND r.key = '' AND ` + takenBy + ` LIMIT 1) IS TRUE
         OR (SELECT true FROM holdfast.runs r WHERE r.job = b.job
-            AND r.scheduled_at = t.scheduled_at AND r.key <> '' AND ` + takenBy + `
-            LIMIT 1) IS TRUE AS taken,
+            AND r.scheduled_at = t.scheduled_at AND r.` + byScheduledTime + ` AND r.key <> ''
+            AND ` + takenBy + ` LIMIT 1) IS TRUE AS taken,
         t.scheduled_at <= b.checked_until OR (SELECT true FROM holdfast.runs r
             WHERE r.job = b.job AND r.scheduled_at = t.scheduled_at AND r.key = ''
             LIMIT 1) IS TRUE AS decided
@@ -168,7 +168,7 @@ SELECT t.* FROM (
         AND r.scheduled_at BETWEEN $2 AND $3 AND ` + takenBy + ` ORDER BY r.scheduled_at LIMIT $4)
     UNION ALL
     (SELECT r.id, r.scheduled_at, r.state, r.reason, r.started_at, r.finished_at
-        FROM holdfast.runs r WHERE r.job = $1 AND r.key <> ''
+        FROM holdfast.runs r WHERE r.job = $1 AND r.key <> '' AND r.` + byScheduledTime + `
         AND r.scheduled_at BETWEEN $2 AND $3 AND ` + takenBy + ` ORDER BY r.scheduled_at LIMIT $4)
 ) t ORDER BY t.scheduled_at, t.id LIMIT $4`
 

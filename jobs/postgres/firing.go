@@ -21,7 +21,7 @@ FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version
 		ORDER BY r.recovery`
 
 	manualRuns = selectRuns + ` WHERE r.job = $1 AND r.scheduled_at = $2 AND r.key <> ''
-		ORDER BY r.created_at, r.id LIMIT $3`
+		AND r.` + byScheduledTime + ` ORDER BY r.created_at, r.id LIMIT $3`
 )
 
 // Firing implements storage.History.

@@ -224,6 +224,45 @@ func TestRegistrationLooksUpEachDefinitionOnce(t *testing.T) {
 	}
 }
 
+// A job may have many runs that were triggered or are of a backfill. A plan made for new or small
+// tables must not read all of them for one key.
+func TestRunsAreLookedUpByKey(t *testing.T) {
+	t.Parallel()
+	const small = `
+INSERT INTO holdfast.runs (id, job, scheduled_at, key, state, created_at)
+    SELECT gen_random_uuid(), 'job', now() + n * interval '1s', 'key ' || n, 'succeeded', now()
+    FROM generate_series(1, 20) n`
+	byKey := regexp.MustCompile(`Index Cond: .*\bkey = `)
+	filtered := regexp.MustCompile(`Filter: .*\bkey = [(uq$]`)
+	for name, prepare := range map[string]string{"new tables": "",
+		"empty tables, analyzed": "SELECT", "a small history": small,
+		"no keys": strings.ReplaceAll(small, "'key ' || n", "''")} {
+		t.Run(name, func(t *testing.T) {
+			s := newHarness(t)
+			if prepare != "" {
+				s.exec(prepare)
+				s.vacuum()
+			}
+			for _, statement := range []struct{ name, settings, sql string }{
+				{"countEnded", beginPipeline, countEnded},
+				{"openBackfills", beginPipeline, openBackfills},
+				{"waitingOfBackfill", beginPipeline, waitingOfBackfill},
+				{"triggerRuns", beginByHash, triggerRuns},
+				{"startOutcomes", beginByHash, startOutcomes},
+				{"runByKey", beginPipeline, runByKey}, {"firstByKey", beginPipeline, firstByKey},
+				{"runsOfKey", beginPipeline, runsOfKey},
+			} {
+				t.Run(statement.name, func(t *testing.T) {
+					plan := s.plan(statement.settings, statement.sql)
+					if !byKey.MatchString(plan) || filtered.MatchString(plan) {
+						t.Errorf("not by key:\n%s", plan)
+					}
+				})
+			}
+		})
+	}
+}
+
 // There are few sessions, but each has one row for every job.
 func TestSweepsLookUpTheJobsOfASession(t *testing.T) {
 	t.Parallel()

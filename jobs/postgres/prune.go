@@ -81,7 +81,8 @@ SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM old), created_at, id F
 WITH old AS MATERIALIZED (
     SELECT t.id FROM holdfast.jobs j CROSS JOIN LATERAL (
         SELECT r.id FROM holdfast.runs r WHERE r.job = j.name AND r.key <> ''
-            AND r.scheduled_at < now() - $1::interval AND r.backfill IS NULL
+            AND r.scheduled_at < now() - $1::interval AND r.` + byScheduledTime + `
+            AND r.backfill IS NULL
             AND r.state NOT IN ('waiting', 'running')
             AND coalesce(r.finished_at, r.created_at) < now() - $1::interval
             AND (SELECT true FROM holdfast.deliveries d WHERE d.run = r.id LIMIT 1) IS NULL

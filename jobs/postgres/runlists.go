@@ -17,6 +17,8 @@ const (
 	// byCreation holds for all runs. It allows a statement to use the indexes of all runs by the
 	// time of their creation, which a search by id must not use.
 	byCreation = `created_at > '-infinity'`
+	// byScheduledTime is the same for the index runs_triggered.
+	byScheduledTime = `scheduled_at > '-infinity'`
 
 	selectRuns = `SELECT` + recordColumns + `, '', NULL::text FROM holdfast.runs r`
 

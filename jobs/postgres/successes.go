@@ -17,7 +17,8 @@ SELECT max(p.scheduled_at) FROM (
         ORDER BY r.scheduled_at DESC LIMIT 1)
     UNION ALL
     (SELECT r.scheduled_at FROM holdfast.runs r
-        WHERE r.job = $1 AND r.key <> '' AND r.scheduled_at < $2 AND ` + succeededByItself + `
+        WHERE r.job = $1 AND r.key <> '' AND r.scheduled_at < $2
+        AND r.` + byScheduledTime + ` AND ` + succeededByItself + `
         ORDER BY r.scheduled_at DESC LIMIT 1)
     UNION ALL
     SELECT s.scheduled_at FROM holdfast.successes s WHERE s.job = $1 AND s.scheduled_at < $2

@@ -146,7 +146,10 @@ CREATE INDEX runs_key ON holdfast.runs (job, key, recovery) WHERE key <> '';
 -- A triggered run that was skipped leaves its key free.
 CREATE UNIQUE INDEX runs_key_taken ON holdfast.runs (job, key, key_actor, recovery)
     WHERE key <> '' AND unsuccessful_state IS DISTINCT FROM 'skipped';
-CREATE INDEX runs_triggered ON holdfast.runs (job, scheduled_at) WHERE key <> '';
+-- A look-up by key must not read all triggered runs of the job, so only statements that state the
+-- second condition can use this index.
+CREATE INDEX runs_triggered ON holdfast.runs (job, scheduled_at)
+    WHERE key <> '' AND scheduled_at > '-infinity';
 CREATE INDEX runs_backfill ON holdfast.runs (backfill, created_at, id) WHERE backfill IS NOT NULL;
 -- The next three have all runs. Only statements that state their condition can use them. Otherwise
 -- a plan of PostgreSQL 17 and later might look a run up by its id through them, which skips from
