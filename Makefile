@@ -128,7 +128,8 @@ bench: tools ## three replicas with 200 and 1,000 jobs a second, and locks again
 	$(GO) run ./examples/bench -no-op -tables 50 -jobs 1000
 	$(GO) test -run '^$$' -bench . -benchtime 2s -timeout 20m ./locking/... ./internal/engine \
 		./jobs/...
-	$(GO) test -run '^$$' -bench 'LargeTable|Triggers|Backfills' -benchtime 1x -timeout 20m .
+	$(GO) test -run '^$$' -bench 'LargeTable|Triggers|Dependents|Recoveries|Backfills' \
+		-benchtime 1x -timeout 20m .
 
 # A module of its own: Holdfast does not depend on a peer.
 bench-river: tools ## the same with no-op jobs, beside River: 1,000, 3,000 and 6,000 jobs a second

@@ -3,17 +3,12 @@ package holdfast_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/holdfast-dev/holdfast"
-	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -37,61 +32,25 @@ func BenchmarkTriggers(b *testing.B) {
 	}
 }
 
-// triggerCluster is three replicas with a job that only runs when it is triggered, and other jobs.
+// triggerCluster is a cluster with a job that only runs when it is triggered.
 type triggerCluster struct {
-	replicas []*holdfast.Replica
-	began    sync.Map // the key of a run to the time at which its handler ran
-	ended    chan struct{}
+	*benchCluster
+	began sync.Map // the key of a run to the time at which its handler ran
+	ended chan struct{}
 }
 
-func newTriggerCluster(b *testing.B, more ...holdfast.AnyJob) *triggerCluster {
+func newTriggerCluster(b *testing.B) *triggerCluster {
 	b.Helper()
 	c := &triggerCluster{ended: make(chan struct{}, 1<<20)}
-	postgres, err := servertest.StartPostgres(b.Context(), "", "fsync=on")
-	if err != nil {
-		b.Fatal(err)
-	}
-	memcached, err := servertest.StartMemcached(b.Context())
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(b.Context())
-	var running sync.WaitGroup
-	b.Cleanup(func() {
-		stop()
-		running.Wait()
-		if err := memcached.Stop(); err != nil {
-			b.Error(err)
-		}
-		if err := postgres.Stop(); err != nil {
-			b.Error(err)
-		}
+	c.benchCluster = newBenchCluster(b, func(int) []holdfast.Option {
+		return []holdfast.Option{holdfast.WithJobs(holdfast.Job[struct{}]{Name: "triggered",
+			OnlyTriggered: true, NoTables: true, Overlap: jobs.OverlapAllow,
+			Run: func(_ context.Context, run *jobs.Run, _ struct{}) error {
+				c.began.Store(run.Key, time.Now())
+				c.ended <- struct{}{}
+				return nil
+			}})}
 	})
-	for i := range 3 {
-		replica, err := holdfast.New(holdfast.WithPostgres(postgres.URL("postgres")),
-			holdfast.WithMemcached(memcached.Addr()), holdfast.WithReplicaName(fmt.Sprint("r", i)),
-			holdfast.WithLog(zerolog.New(os.Stderr).Level(zerolog.WarnLevel), nil),
-			holdfast.WithJobs(more...),
-			holdfast.WithJobs(holdfast.Job[struct{}]{Name: "triggered", OnlyTriggered: true,
-				NoTables: true, Overlap: jobs.OverlapAllow,
-				Run: func(_ context.Context, run *jobs.Run, _ struct{}) error {
-					c.began.Store(run.Key, time.Now())
-					c.ended <- struct{}{}
-					return nil
-				}}))
-		if err != nil {
-			b.Fatal(err)
-		}
-		c.replicas = append(c.replicas, replica)
-		running.Go(func() {
-			if err := replica.Run(ctx); err != nil {
-				b.Error(err)
-			}
-		})
-		for replica.Ready(ctx) != nil {
-			time.Sleep(10 * time.Millisecond)
-		}
-	}
 	return c
 }
 
@@ -131,11 +90,7 @@ func (c *triggerCluster) steadily(b *testing.B, rate int, during time.Duration) 
 		began, _ := c.began.Load(key)
 		waits = append(waits, max(began.(time.Time).Sub(replied[i]), 0))
 	}
-	slices.Sort(waits)
-	for name, at := range map[string]int{"p50-ms": n / 2, "p99-ms": n * 99 / 100} {
-		b.ReportMetric(float64(waits[at].Microseconds())/1000, name)
-	}
-	b.ReportMetric(0, "ns/op")
+	reportWaits(b, waits)
 }
 
 // atOnce triggers n runs by callers without a pause.
