@@ -16,13 +16,15 @@ import (
 var _ storage.Outbox = (*Store)(nil)
 
 const (
+	// A subquery as the time lets the index scan end before the deliveries for a later time.
 	takeDeliveries = `
-WITH scheduled_at AS (
-    SELECT d.id FROM holdfast.deliveries d WHERE d.webhook = $1 AND d.next_at <= clock_timestamp()
+WITH ready AS (
+    SELECT d.id FROM holdfast.deliveries d WHERE d.webhook = $1
+        AND d.next_at <= (SELECT clock_timestamp())
     ORDER BY d.next_at LIMIT $3 FOR UPDATE SKIP LOCKED
 )
 UPDATE holdfast.deliveries d SET tries = d.tries + 1, next_at = clock_timestamp() + $2::interval
-WHERE d.id = ANY(ARRAY(SELECT id FROM scheduled_at)) 
+WHERE d.id = ANY(ARRAY(SELECT id FROM ready))
 RETURNING d.id, d.run, d.webhook, d.created_at, clock_timestamp(), d.tries,
     coalesce(d.since, d.created_at), d.earlier_tries`
 

@@ -263,6 +263,28 @@ INSERT INTO holdfast.runs (id, job, scheduled_at, key, state, created_at)
 	}
 }
 
+// An endpoint that does not answer has many deliveries for a later time. A plan must not read them.
+func TestDeliveriesForLaterAreNotRead(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]string{"new tables": "", "many deliveries": `
+INSERT INTO holdfast.deliveries (id, webhook, run, state, created_at, next_at, tries)
+    SELECT gen_random_uuid(), 'w', gen_random_uuid(), 'failed', now(), now() + interval '1 h', 1
+        FROM generate_series(1, 20000) n`} {
+		t.Run(name, func(t *testing.T) {
+			s := newHarness(t)
+			if prepare != "" {
+				s.exec(prepare)
+				s.vacuum()
+			}
+			plan := s.plan(beginPipeline, takeDeliveries)
+			bounded := `Index Cond: \(\(webhook = \$1\) AND \(next_at <= \$\d+\)\)`
+			if !regexp.MustCompile(bounded).MatchString(plan) {
+				t.Errorf("no match of %s in\n%s", bounded, plan)
+			}
+		})
+	}
+}
+
 // There are few sessions, but each has one row for every job.
 func TestSweepsLookUpTheJobsOfASession(t *testing.T) {
 	t.Parallel()
