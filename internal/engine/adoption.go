@@ -29,6 +29,7 @@ type adopter struct {
 	log          zerolog.Logger
 	turns        turns
 	intervals    *pollIntervals
+	heartbeat    time.Duration // between heartbeats
 	// the last adoption may have left runs, because it had no room
 	left atomic.Bool
 }
@@ -154,7 +155,7 @@ func (a *adopter) room() (limit int, minWait time.Duration) {
 	if limit = a.workers.free(); limit > 0 || a.ready.adoptedLen() > 0 {
 		return limit, 0
 	}
-	return 1, a.turns.longest(a.intervals.adopt)
+	return 1, a.turns.longest(a.intervals.adopt, a.heartbeat)
 }
 
 // late reports whether a waiting run is a late run, or a run of a backfill. Its reason may have

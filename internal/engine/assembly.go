@@ -56,9 +56,11 @@ func New(o Options) (*Scheduler, error) {
 	return s, nil
 }
 
-// heard passes the reply to a heartbeat to the control state and to the comparison of the sessions.
+// heard passes the reply to a heartbeat to the control state, the upkeep and the comparison of the
+// sessions.
 func (s *Scheduler) heard(at time.Time, session uuid.UUID, reply storage.HeartbeatReply) {
 	s.controlState.heard(reply.Generation, reply.Draining)
+	s.wakes.heard(reply.Adoptable)
 	s.drift.offer(sessionList{at, session, reply.Open})
 }
 
@@ -153,7 +155,8 @@ func (s *Scheduler) newUpkeep() *upkeep {
 		backfills: s.backfills,
 		adopter: &adopter{store: o.Store, table: s.table, controlState: s.controlState,
 			clock: s.clock, clockLimit: s.clockLimit, workers: s.workers, active: s.active,
-			ready: s.ready, turns: turns, intervals: s.intervals, log: s.log},
+			ready: s.ready, turns: turns, intervals: s.intervals, heartbeat: o.Heartbeat,
+			log: s.log},
 		sealer: s.sealer,
 	}
 }

@@ -155,6 +155,14 @@ type timedUpkeep struct {
 	storage.Store
 	mu                          sync.Mutex
 	adoptions, sweeps, searches []time.Time
+	waits                       bool // each heartbeat finds a run to adopt
+}
+
+func (s *timedUpkeep) Heartbeat(ctx context.Context, session uuid.UUID,
+	v storage.ReplicaStatus) (storage.HeartbeatReply, error) {
+	reply, err := s.Store.Heartbeat(ctx, session, v)
+	reply.Adoptable = s.waits
+	return reply, err
 }
 
 func (s *timedUpkeep) Adopt(ctx context.Context, session uuid.UUID,
@@ -181,8 +189,8 @@ func (s *timedUpkeep) ExpireDisconnected(context.Context, uuid.UUID) (storage.Di
 }
 
 // One of three replicas does the upkeep in each interval. One of twenty does it when it has its
-// turn: it adopts after ten intervals at the latest, and sweeps after twenty. It goes on searching
-// for disconnected sessions.
+// turn: it looks for waiting runs after ten intervals at the latest if a heartbeat has found some,
+// and otherwise after twenty, as it sweeps. It goes on searching for disconnected sessions.
 func TestUpkeepWaitsForItsTurn(t *testing.T) {
 	const seconds = 120
 	type times struct {
@@ -191,16 +199,19 @@ func TestUpkeepWaitsForItsTurn(t *testing.T) {
 	}
 	for _, test := range []struct {
 		replicas          int
+		waits             bool
 		adoptions, sweeps times
 	}{
-		{3, times{seconds - 2, seconds + 2, time.Second},
+		{3, false, times{seconds - 2, seconds + 2, time.Second},
 			times{seconds/3 - 2, seconds/3 + 2, 3 * time.Second}},
-		{20, times{seconds/10 - 1, seconds / 2, 10 * time.Second},
+		{20, true, times{seconds/10 - 1, seconds / 2, 10 * time.Second},
+			times{seconds/60 - 1, seconds / 6, 60 * time.Second}},
+		{20, false, times{seconds/20 - 1, seconds / 4, 20 * time.Second},
 			times{seconds/60 - 1, seconds / 6, 60 * time.Second}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newRankedCluster(t, 0, 0, nil)
-			store := &timedUpkeep{Store: c.store}
+			store := &timedUpkeep{Store: c.store, waits: test.waits}
 			o := c.options("a", takes(0), job(t, "job", time.Hour))
 			o.Store = store
 			c.add(o)

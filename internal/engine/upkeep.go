@@ -94,10 +94,15 @@ func (u *upkeep) round(ctx context.Context, session *liveSession, woken bool) (m
 	return (woken || poll || sweeps) && u.adopter.adopt(ctx, session)
 }
 
-// nextPoll returns when this replica next looks for dependents, backfills and waiting runs.
+// nextPoll returns when this replica next looks for dependents, backfills and waiting runs. If its
+// last heartbeat found no runs to adopt, only its turn matters: the others add runs in theirs.
 func (u *upkeep) nextPoll(now time.Time) time.Time {
 	interval := u.intervals.adopt
-	return u.turns.next(now, interval, u.polled.Add(turnAtLeast*interval), u.polled.Add(interval))
+	latest := u.turns.rarest(interval)
+	if u.wakes.adoptable.Load() {
+		latest = turnAtLeast * interval
+	}
+	return u.turns.next(now, interval, u.polled.Add(latest), u.polled.Add(interval))
 }
 
 func (u *upkeep) nextSweep(now time.Time) time.Time {
@@ -146,6 +151,7 @@ func (u *upkeep) wait(ctx context.Context) (woken bool) {
 	case <-timer.C:
 	case <-u.wakes.signal:
 		return true
+	case <-u.wakes.found: // the next poll may be earlier than before
 	case <-ctx.Done():
 	}
 	return false

@@ -13,9 +13,21 @@ type wakes struct {
 	dependents, backfills atomic.Bool   // runs of them may be added
 	// the jobs that others run after, as this replica last knew them
 	dependencies atomic.Pointer[map[string]bool]
+
+	adoptable atomic.Bool   // the last heartbeat found that there may be runs to adopt
+	found     chan struct{} // holds a value when a heartbeat has found that
 }
 
-func newWakes() *wakes { return &wakes{signal: make(chan struct{}, 1)} }
+func newWakes() *wakes {
+	return &wakes{signal: make(chan struct{}, 1), found: make(chan struct{}, 1)}
+}
+
+// heard is called with each heartbeat. adoptable is that of storage.HeartbeatReply.
+func (w *wakes) heard(adoptable bool) {
+	if w.adoptable.Store(adoptable); adoptable {
+		signal(w.found)
+	}
+}
 
 // announced is called when an action was announced, which may be a trigger.
 func (w *wakes) announced() { signal(w.signal) }

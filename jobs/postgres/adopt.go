@@ -124,6 +124,12 @@ SELECT DISTINCT r.job FROM (
 CROSS JOIN LATERAL (SELECT r.job FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
 WHERE w.run NOT IN (SELECT unnest($2::uuid[]))`
 
+	// hasAdoptable is whether adoptableJobs may return jobs.
+	hasAdoptable = `
+SELECT EXISTS (SELECT FROM (SELECT * FROM holdfast.waits w
+    WHERE w.since <= (SELECT clock_timestamp()) AND w.owner IS NULL ORDER BY w.since OFFSET 0) w
+    LEFT JOIN holdfast.sessions s ON s.id = w.session WHERE w.session = $1 OR ` + mayBeFree + `)`
+
 	revokeClaim = `SELECT run FROM holdfast.claims WHERE token = $1 FOR UPDATE NOWAIT`
 )
 

@@ -365,7 +365,7 @@ INSERT INTO holdfast.waits (run, since) SELECT id, now() FROM holdfast.runs WHER
 				{"endLeft", endLeft}, {"cancelLeft", cancelLeft},
 				{"waitingFirings", waitingFirings}, {"spans", spans},
 				{"markExpired", markExpired}, {"forgetSessions", forgetSessions},
-				{"connectedSessions", connectedSessions},
+				{"connectedSessions", connectedSessions}, {"hasAdoptable", hasAdoptable},
 			} {
 				t.Run(statement.name, func(t *testing.T) {
 					checkUpkeep(t, s.plan(beginPipeline, statement.sql), leading)

@@ -133,6 +133,9 @@ func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
 				heartbeat.Open, err = pgx.CollectRows(rows, scanReplica)
 				return err
 			})
+			b.Queue(hasAdoptable, session).QueryRow(func(row pgx.Row) error {
+				return row.Scan(&heartbeat.Adoptable)
+			})
 			queueClaims(b, session, &heartbeat)
 		})
 	}

@@ -29,6 +29,8 @@ WHERE state = 'waiting' AND session = ?2 AND job IN (SELECT value FROM json_each
     AND id NOT IN (SELECT value FROM json_each(?3)) AND ` + notHeldBack + `?4)))
 ORDER BY wait_since, id`
 
+	hasWaiting = `SELECT true FROM holdfast_runs WHERE state = 'waiting' LIMIT 1`
+
 	// notHeldBack is whether a waiting run may start although its job may be paused.
 	notHeldBack = `(key <> '' AND backfill IS NULL OR attempt > 1
 		OR job NOT IN (SELECT value FROM json_each(`

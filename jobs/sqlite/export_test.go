@@ -88,6 +88,7 @@ var Queries = []struct{ Name, SQL, Want string }{
 	{"pruneRuns, deliveries", pruneRuns, "SEARCH d USING COVERING INDEX holdfast_deliveries_run (run=?)"},
 	{"pausesBetween", pausesBetween, "SEARCH holdfast_pauses USING INDEX holdfast_pauses_over (kind=?"},
 	{"freeRuns", freeRuns, "SEARCH holdfast_runs USING INDEX holdfast_runs_state (state=?)"},
+	{"hasWaiting", hasWaiting, "SEARCH holdfast_runs USING COVERING INDEX holdfast_runs_state (state=?)"},
 	{"waitingDue", waitingFiring, "SEARCH holdfast_runs USING INDEX holdfast_runs_state (state=?)"},
 	{"runByKey", runByKey, "SEARCH holdfast_runs USING INDEX holdfast_runs_key_taken (job=? AND key=? AND key_actor=?)"},
 	{"startedFirings", startedFirings, "SEARCH holdfast_runs USING COVERING INDEX holdfast_runs_scheduled (job=? AND scheduled_at>? AND scheduled_at<?)"},

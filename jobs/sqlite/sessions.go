@@ -104,6 +104,12 @@ func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
 	if err == nil {
 		heartbeat.Open, err = s.replicas(ctx, openSessions)
 	}
+	if err == nil {
+		err = s.readers.QueryRowContext(ctx, hasWaiting).Scan(&heartbeat.Adoptable)
+		if err == sql.ErrNoRows {
+			err = nil
+		}
+	}
 	for _, r := range heartbeat.Open {
 		heartbeat.Draining = heartbeat.Draining || r.Session == session && r.Draining
 	}

@@ -99,6 +99,8 @@ type HeartbeatReply struct {
 	// Generation and Draining are those of ControlState.
 	Generation int64
 	Draining   bool
+	// Adoptable is whether Adopt may find runs for the session, if none are known.
+	Adoptable bool
 	// Open has the sessions that have not ended, in the order of History.Replicas. Their runs are
 	// not counted, so Running is 0.
 	Open []ReplicaView

@@ -141,6 +141,29 @@ var adoptRules = []rule{
 		equal(c, "skip", c.note(s, noteOf(noted, jobs.Skipped, reasons.LockHeld)), true)
 		equal(c, "running or ended runs returned", len(c.adoptKnowing(s, nil, 0, "a")), 0)
 	}},
+	{"a heartbeat reports that there are runs to adopt", func(c *check) {
+		adoptable := func(session uuid.UUID) bool {
+			heartbeat, err := c.Store.Heartbeat(c.ctx, session, storage.ReplicaStatus{})
+			if err != nil {
+				c.Fatal(err)
+			}
+			return heartbeat.Adoptable
+		}
+		one, two := c.session("one"), c.session("two")
+		equal(c, "without runs", adoptable(one), false)
+		r := request("a", 1)
+		token := c.granted(one, r)
+		equal(c, "beside a running run", adoptable(one), false)
+		c.finished(r, token, jobs.Succeeded)
+		c.free("a", 2)
+		equal(c, "with a free run", adoptable(one) && adoptable(two), true)
+		equal(c, "adopted", len(c.adoptKnowing(one, nil, 10, "a")), 1)
+		equal(c, "with a waiting run of its own", adoptable(one), true)
+		if err := c.Store.End(c.ctx, one); err != nil {
+			c.Fatal(err)
+		}
+		equal(c, "with a waiting run of an ended session", adoptable(two), true)
+	}},
 	{"a session does not get a run that it already knows", func(c *check) {
 		r := c.free("a", 1)[0]
 		one, two := c.session("one"), c.session("two")

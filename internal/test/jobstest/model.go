@@ -319,9 +319,16 @@ func (m *model) adopt(t *rapid.T) {
 			}
 		}
 	}
+	heartbeat, err := m.c.Store.Heartbeat(m.c.ctx, session, storage.ReplicaStatus{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	records, err := m.c.Store.Adopt(m.c.ctx, session, Adoption(known, 1, m.prefix))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(records) > 0 && !heartbeat.Adoptable {
+		t.Fatalf("the heartbeat reported no runs to adopt, and %d were adopted", len(records))
 	}
 	records = slices.DeleteFunc(records, func(r storage.Record) bool {
 		returned := unknown[r.ID]

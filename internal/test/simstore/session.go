@@ -55,7 +55,7 @@ func (s *Store) Open(ctx context.Context, o storage.Session) error {
 	if s.sessions[o.ID] != nil {
 		return nil
 	}
-	now := s.now()
+	now := s.writeTime()
 	if o.ReplaceEarlier {
 		for _, former := range s.sessions {
 			if former.Replica == o.Replica && former.live(now) {
@@ -92,7 +92,8 @@ func (s *Store) Heartbeat(ctx context.Context, id uuid.UUID,
 	// This is not the heartbeat's own time, which may be ahead of the clock when several
 	// transactions write at once.
 	return storage.HeartbeatReply{Now: s.now(), Claims: claims, Definitions: s.definitions,
-		Generation: s.control.generation, Draining: l.draining, Open: s.open()}, nil
+		Generation: s.control.generation, Draining: l.draining, Open: s.open(),
+		Adoptable: s.hasAdoptable(id)}, nil
 }
 
 // LiveSessions implements storage.Sessions.

@@ -135,6 +135,17 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 	return adopted, nil
 }
 
+// hasAdoptable reports whether the session may adopt runs, if it knows none.
+func (s *Store) hasAdoptable(session uuid.UUID) bool {
+	for _, r := range s.waiting {
+		if !r.StartsLater(s.now()) && (r.Session == session || !s.keeps(r.Session) ||
+			s.sessions[r.Session].draining) {
+			return true
+		}
+	}
+	return false
+}
+
 // CheckMisfires implements storage.Upkeep. It calls find outside the transaction, because that may
 // take long.
 func (s *Store) CheckMisfires(ctx context.Context, checks []storage.MisfireCheck,
