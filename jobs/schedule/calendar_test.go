@@ -357,3 +357,21 @@ func TestFingerprint(t *testing.T) {
 		t.Errorf("%d fingerprints are not unique:\n%s", len(all), strings.Join(all, "\n"))
 	}
 }
+
+// A calendar whose expression matches single minutes excludes each of them apart.
+func TestManyExclusionsInARow(t *testing.T) {
+	from := time.Date(2026, 3, 31, 23, 59, 30, 0, time.UTC)
+	for _, test := range []struct{ text, excluded, want string }{
+		{"0 * * * *", "0 * * apr-sep *", "2026-10-01T00:00:00Z"},
+		{"0 * * * *", "0 * * jan-nov *", "2026-12-01T00:00:00Z"},
+		{"* * * * *", "0-58 * * apr-sep *", "2026-04-01T00:59:00Z"},
+		{"*/2 * * * *", "*/2 * * apr-sep *", "2026-10-01T00:00:00Z"},
+	} {
+		c := calendar(t, schedule.CalendarSpec{
+			Exclude: schedule.TimesSpec{Cron: []string{test.excluded}}})
+		s := parse(t, test.text, time.UTC).WithCalendars(c)
+		if got := s.Next(from).Format(time.RFC3339); got != test.want {
+			t.Errorf("%s without %s: got %s, want %s", test.text, test.excluded, got, test.want)
+		}
+	}
+}

@@ -42,11 +42,13 @@ const lastYear = 9999
 
 // Next returns the first scheduled time after t that no calendar excludes, or the zero time if
 // there is none. Scheduled times are whole seconds in UTC from the years 1 to 9999, and may be
-// compared with ==. A calendar excludes ranges of time, such as days. After 4,000 such ranges in a
-// row, Next ends the search and returns the zero time.
+// compared with ==. A calendar excludes ranges of time, such as days. Next ends the search, and
+// returns the zero time, after 4,000 such ranges in a row that take two years or longer, and after
+// 300,000 ranges in any case.
 func (s Schedule) Next(t time.Time) time.Time {
 	scheduledAt := s.nominal(t)
-	for range maxExcluded {
+	for n := 0; n < maxExcluded &&
+		(n < fewExcluded || scheduledAt.Sub(t) < longExcluded); n++ {
 		calendar, until := s.excluding(scheduledAt)
 		if calendar == nil {
 			return scheduledAt
@@ -56,8 +58,14 @@ func (s Schedule) Next(t time.Time) time.Time {
 	return time.Time{}
 }
 
-// maxExcluded is how many exclusions in a row Next skips: ten years of days, in a few milliseconds.
-const maxExcluded = 4_000
+const (
+	// fewExcluded and longExcluded bound the exclusions in a row that Next skips: ten years of
+	// days, or two years of hours, in a few milliseconds.
+	fewExcluded  = 4_000
+	longExcluded = 2 * 366 * 24 * time.Hour
+	// maxExcluded bounds them further: half a year of minutes, in some tens of milliseconds.
+	maxExcluded = 300_000
+)
 
 // nominal returns the first scheduled time after t, without calendars.
 func (s Schedule) nominal(t time.Time) time.Time {
