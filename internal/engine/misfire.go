@@ -39,6 +39,10 @@ func (e *entry) misfired(unstarted []time.Time, dropped droppedFirings, c storag
 		// the latest first: it replaces those before it
 		recorded[i] = decision.on(scheduledAt)
 	}
+	for i := range recorded {
+		// They are created together, so lists order them by their ids.
+		recorded[i].Run = uuid.Must(uuid.NewV7())
+	}
 	if (dropped.number > 0 || dropped.jumped) && len(recorded) > 0 {
 		if recorded[0].State == jobs.Waiting && dropped.number > 0 {
 			// the start of a run would erase the count in its detail
@@ -82,7 +86,7 @@ type misfireDecision struct {
 func (d *misfireDecision) on(scheduledAt time.Time) storage.Misfired {
 	e := d.entry
 	m := storage.Misfired{Firing: storage.Firing{Job: e.Name, ScheduledAt: scheduledAt},
-		Run: uuid.Must(uuid.NewV7()), State: jobs.Missed}
+		State: jobs.Missed}
 	m.Reason, m.Detail = d.cause(scheduledAt)
 	policy := e.MisfirePolicy(m.Reason)
 	switch maxAge := e.MisfireBy.MaxAge; {
@@ -93,7 +97,7 @@ func (d *misfireDecision) on(scheduledAt time.Time) storage.Misfired {
 		m.Detail += fmt.Sprintf("; scheduled times more than %s ago are not run late", maxAge)
 	case policy == jobs.MisfireRunOnce && !d.once.IsZero():
 		m.Reason, m.Detail = reasons.Superseded,
-			fmt.Sprintf("%s; the scheduled time %s ran in its place", m.Detail,
+			fmt.Sprintf("%s; the scheduled time %s is run late in its place", m.Detail,
 				d.once.Format(time.RFC3339))
 	case policy == jobs.MisfireRunAll && d.left == 0:
 		m.Detail += fmt.Sprintf("; the limit of %s is reached",

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -51,6 +52,9 @@ func TestLongOutageIsRecordedWithinBounds(t *testing.T) {
 			}
 			if i > 0 && !m.Firing.ScheduledAt.After(got[i-1].Firing.ScheduledAt) {
 				t.Errorf("scheduled time %s occurs twice", m.Firing.ScheduledAt)
+			}
+			if i > 0 && bytes.Compare(m.Run[:], got[i-1].Run[:]) <= 0 {
+				t.Errorf("the id of %s is not above that before it", m.Firing.ScheduledAt)
 			}
 		}
 		if len(got) != c.records || late != c.late || got[len(got)-1].Firing.ScheduledAt != until {
@@ -368,8 +372,8 @@ func TestWaitingRunReplacesMisfires(t *testing.T) {
 			from.Add(3*time.Minute)) {
 			if m.State != want || want == jobs.Missed &&
 				!strings.Contains(m.Detail,
-					"the scheduled time 2025-12-31T23:59:00Z ran in its place") {
-				t.Errorf("%s: got %+v, want the scheduled time that ran in its place", policy, m)
+					"the scheduled time 2025-12-31T23:59:00Z is run late in its place") {
+				t.Errorf("%s: got %+v, want the scheduled time that is run late", policy, m)
 			}
 		}
 	}

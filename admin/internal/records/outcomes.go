@@ -77,12 +77,16 @@ func (o *Outcomes) Last(ctx context.Context, now time.Time, names []string,
 	return found, nil
 }
 
-// settledOf returns the oldest of the runs: as many as have ended and have the age settledAge.
+// settledOf returns the oldest of the runs: as many as have ended and have the age settledAge. Runs
+// that were created at one time are settled together, because the next query asks for younger ones.
 func settledOf(runs []storage.Outcome, now time.Time) []storage.Outcome {
 	first := len(runs)
 	for first > 0 && runs[first-1].State.Final() &&
 		now.Sub(runs[first-1].CreatedAt) >= settledAge {
 		first--
+	}
+	for first > 0 && first < len(runs) && runs[first].CreatedAt.Equal(runs[first-1].CreatedAt) {
+		first++
 	}
 	return runs[first:]
 }

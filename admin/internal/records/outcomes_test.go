@@ -50,7 +50,7 @@ func TestEndedRunsAreReadOnce(t *testing.T) {
 	s.add("b", began, jobs.Failed)
 	o := NewOutcomes(s)
 	now := began.Add(time.Hour)
-	names := []string{"a", "b", "none"}
+	names := []string{"a", "b", "c", "none"}
 	// Each step changes the runs. The result must be that of the store, with the reads given.
 	for _, step := range []struct {
 		name   string
@@ -73,6 +73,12 @@ func TestEndedRunsAreReadOnce(t *testing.T) {
 			now = now.Add(time.Minute + time.Second)
 		}, 20, 2},
 		{"both are read again", func() {}, 20, 2},
+		{"one of two that were created together has ended", func() {
+			s.add("c", now.Add(-2*time.Minute), jobs.Succeeded)
+			s.add("c", now.Add(-2*time.Minute), jobs.Running)
+		}, 20, 4},
+		{"they are read again", func() {}, 20, 4},
+		{"the other one has ended", func() { s.runs["c"][0].State = jobs.Failed }, 20, 4},
 		{"a run that ended a moment ago", func() {
 			s.runs["b"][1].State = jobs.Succeeded
 			s.add("b", now.Add(-time.Second), jobs.Succeeded)
@@ -87,8 +93,8 @@ func TestEndedRunsAreReadOnce(t *testing.T) {
 		{"the new ones are too young to be kept", func() {}, 20, 4},
 		{"they are old", func() { now = now.Add(settledAge + time.Second) }, 20, 4},
 		{"they are known", func() {}, 20, 0},
-		{"after a long time", func() { now = now.Add(settledLifetime) }, 20, 24},
-		{"the clock was set back", func() { now = now.Add(-time.Second) }, 20, 24},
+		{"after a long time", func() { now = now.Add(settledLifetime) }, 20, 26},
+		{"the clock was set back", func() { now = now.Add(-time.Second) }, 20, 26},
 	} {
 		step.change()
 		want, err := s.Outcomes(t.Context(), storage.AllOutcomesOf(names), step.n)
