@@ -559,6 +559,42 @@ func TestMisfiresByPolicy(t *testing.T) {
 	}
 }
 
+// The replicas try the late runs at once, so any of them may be the first. Then the others wait in
+// the order of their scheduled times.
+func TestLateRunsWaitInTheOrderOfTheirScheduledTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		j := job(t, "job", time.Hour, "orders")
+		j.Misfire = jobs.MisfireRunAll
+		startAll := func() {
+			var stops []func()
+			for _, name := range []string{"a", "b", "c"} {
+				stops = append(stops, c.start(c.options(name, takes(time.Second), j)))
+			}
+			time.Sleep(30 * time.Second)
+			for _, stop := range stops {
+				stop()
+			}
+		}
+		startAll()
+		time.Sleep(12*time.Hour + 30*time.Minute)
+		startAll()
+		runs := c.runs("job")
+		if len(runs) != 12 {
+			t.Fatalf("got %d runs, want 12", len(runs))
+		}
+		slices.SortFunc(runs, func(a, b storage.Record) int {
+			return a.StartedAt.Compare(*b.StartedAt)
+		})
+		for i, r := range runs[2:] {
+			if before := runs[i+1]; !r.ScheduledAt.After(before.ScheduledAt) {
+				t.Errorf("the run of %s started after that of %s", r.ScheduledAt,
+					before.ScheduledAt)
+			}
+		}
+	})
+}
+
 func TestTriggeredRunIsAdoptedOnceAndRunsBesideAScheduledTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
