@@ -399,6 +399,8 @@ func (d *dispatcher) begin(p pending, session *liveSession, w worker) *firing {
 		run = uuid.Must(uuid.NewV7())
 		p.done = d.active.track(run)
 	}
-	return &firing{pending: p, run: run, session: session, log: &d.log,
+	f := &firing{pending: p, run: run, session: session, log: &d.log,
 		expected: d.executor.starts.calls.expect(), worker: w}
+	f.lineUp()
+	return f
 }

@@ -17,6 +17,7 @@
 //	ready.go          the queue of ready firings, in an order that differs by replica
 //	prefilter.go      drop queued firings that other replicas have begun
 //	firing.go         all steps of one firing, in their order
+//	firstturn.go      the oldest firing of a job tries first
 //	firsttry.go       gate, and the first try to lock: for firings that begin together
 //	gate.go           the names of gates
 //	lock.go           lock and release: the advisory locks

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,6 +33,7 @@ type firing struct {
 	noted    *jobs.Blocker // the blocker that the store has recorded
 	asked    time.Time     // when this attempt began to lock
 	first    firstTry
+	turn     firstTurn
 	retries  *retry.Series // nil until an attempt has failed
 	unlocked bool          // its last try met advisory locks, and only the store can decide
 	met      locking.Owner // the holder of these locks
@@ -76,9 +78,23 @@ func (x *executor) execute(stop context.Context, all []*firing, running *sync.Wa
 	for _, f := range all {
 		startSpans(x.tracing, f, x.clock)
 	}
-	x.locks.tryTogether(stop, all, func(f *firing) {
-		running.Go(func() { x.executeOne(stop, f) })
+	begin := func(firings []*firing) {
+		x.locks.tryTogether(stop, firings, func(f *firing) {
+			running.Go(func() { x.executeOne(stop, f) })
+		})
+	}
+	first := slices.DeleteFunc(all, func(f *firing) bool {
+		if !f.isBehind() {
+			return false
+		}
+		running.Go(func() {
+			f.expected.End() // the firing before may be in the batch
+			f.awaitTurn(stop)
+			begin([]*firing{f})
+		})
+		return true
 	})
+	begin(first)
 }
 
 // executeOne runs a firing to its end after its first try. It gives the worker back while it waits
@@ -90,6 +106,7 @@ func (x *executor) executeOne(stop context.Context, f *firing) {
 	defer f.worker.giveBack()
 	defer f.expected.End()
 	defer f.spans.finish()
+	defer f.endTurn()
 	if f.first.gone {
 		return
 	}
@@ -138,6 +155,7 @@ func (x *executor) obtain(stop context.Context, f *firing) *claim {
 		f.asked = time.Now()
 	}
 	defer x.waits.passOn(f)
+	defer f.endTurn()
 	policy, rowHeld, overlapped := newWaitPolicy(f, f.asked), false, 0
 	var blocked *refusal
 	for {
@@ -177,6 +195,7 @@ func (x *executor) obtain(stop context.Context, f *firing) *claim {
 			release(f, lock)
 			rowHeld = errors.Is(err, storage.ErrRowHeld)
 			if err != nil {
+				f.endTurn()
 				if !x.startsAgain(stop, f, err, blocked) {
 					return nil
 				}
@@ -191,6 +210,7 @@ func (x *executor) obtain(stop context.Context, f *firing) *claim {
 		}
 		blocked = found
 		f.expected.End()
+		f.endTurn()
 		if found.names(f.woken) {
 			f.woken = ""
 		}

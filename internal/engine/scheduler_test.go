@@ -559,6 +559,43 @@ func TestMisfiresByPolicy(t *testing.T) {
 	}
 }
 
+// After a restart, several firings of a job are late by less than the threshold. On one replica,
+// the oldest one starts first.
+func TestLateFiringsStartInTheOrderOfTheirScheduledTimes(t *testing.T) {
+	for _, overlap := range []jobs.Overlap{jobs.OverlapSkip, jobs.OverlapQueue} {
+		for _, length := range []time.Duration{0, 50 * time.Millisecond, 10 * time.Second} {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t)
+				j := job(t, "job", 2*time.Second, "orders")
+				j.Overlap = overlap
+				stop := c.start(c.options("a", takes(0), j))
+				time.Sleep(time.Second) // the job is registered
+				stop()
+				time.Sleep(20 * time.Second)
+				from := time.Now()
+				stop = c.start(c.options("a", takes(length), j))
+				time.Sleep(time.Second)
+				stop()
+				runs := slices.DeleteFunc(c.runs("job"), func(r storage.Record) bool {
+					return r.StartedAt == nil || r.StartedAt.Before(from)
+				})
+				slices.SortFunc(runs, func(a, b storage.Record) int {
+					return a.StartedAt.Compare(*b.StartedAt)
+				})
+				if len(runs) == 0 || from.Sub(runs[0].ScheduledAt) < 19*time.Second {
+					t.Fatalf("%s, %s: the oldest did not start first: %v", overlap, length, runs)
+				}
+				for i, r := range runs[1:] {
+					if !r.ScheduledAt.After(runs[i].ScheduledAt) {
+						t.Errorf("%s, %s: the firing of %s started after that of %s", overlap,
+							length, r.ScheduledAt, runs[i].ScheduledAt)
+					}
+				}
+			})
+		}
+	}
+}
+
 // The replicas try the late runs at once, so any of them may be the first. Then the others wait in
 // the order of their scheduled times.
 func TestLateRunsWaitInTheOrderOfTheirScheduledTimes(t *testing.T) {

@@ -31,6 +31,8 @@ type entry struct {
 	gone          atomic.Bool   // removed from the table, or replaced by another entry
 	quickness     quickness     // of its handler
 	planned       bool          // in the timetable; belongs to the dispatcher's goroutine
+	// the firing that began last and whose first try has not ended; see firstTurn
+	trying atomic.Pointer[firing]
 }
 
 // cronTable holds the jobs that a replica fires: those of its configuration, and those that were
