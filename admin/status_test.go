@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/admin/status"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/operations"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -82,18 +83,31 @@ func TestNothingIsHealthyWhileJobsFail(t *testing.T) {
 	}
 }
 
-// TestRemovedJobDoesNotFail checks that a failing job is no problem any more after an operator has
-// removed it.
-func TestRemovedJobDoesNotFail(t *testing.T) {
+// TestRemovedJobIsNoProblem checks that a job that fails or is skipped is no problem any more after
+// an operator has removed it.
+func TestRemovedJobIsNoProblem(t *testing.T) {
 	o := troubledNight()
 	h := o.Store.(*history)
-	for i := range h.jobs {
-		if h.jobs[i].Name == "invoices" {
-			h.jobs[i].Removed = true
+	h.jobs = append(h.jobs, job("exports", "0 * * * *", "exports"))
+	for i := range 5 {
+		ago := time.Duration(i+1) * time.Hour
+		skipped := done(200+i, "exports", "replica-1", ago, 0, jobs.Skipped)
+		skipped.Reason = reasons.LockHeld
+		h.runs = append(h.runs, skipped)
+	}
+	texts := []string{"invoices failed", "exports was skipped"}
+	for _, text := range texts {
+		if got := problemsOf(t, o); !strings.Contains(got, text) {
+			t.Errorf("got problems %q, want one with %q", got, text)
 		}
 	}
-	if text := problemsOf(t, o); strings.Contains(text, "invoices failed") {
-		t.Errorf("got problems %q, want none of the removed job", text)
+	for i := range h.jobs {
+		h.jobs[i].Removed = h.jobs[i].Name == "invoices" || h.jobs[i].Name == "exports"
+	}
+	for _, text := range texts {
+		if got := problemsOf(t, o); strings.Contains(got, text) {
+			t.Errorf("got problems %q, want none of removed jobs", got)
+		}
 	}
 }
 

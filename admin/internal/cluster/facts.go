@@ -289,13 +289,14 @@ func earlierFailures(ctx context.Context, store storage.Listings, now time.Time,
 	return found, nil
 }
 
-// dropRemoved drops jobs that were removed. It checks the first maxRemovedChecks jobs whose last
-// run failed, because each check is a query.
+// dropRemoved drops jobs that were removed. It checks the first maxRemovedChecks jobs that failed
+// or are skipped repeatedly, because each check is a query.
 func (r *Reader) dropRemoved(ctx context.Context, now time.Time,
 	outcomes map[string][]storage.Outcome, suspects []string) error {
 	checks := 0
 	for _, name := range suspects {
-		if newStreak(outcomes[name], now).Failures == 0 {
+		of := outcomes[name]
+		if newStreak(of, now).Failures == 0 && !skipsRepeatedly(of, now) {
 			continue
 		}
 		if checks++; checks > maxRemovedChecks {

@@ -237,6 +237,12 @@ func TestStatus(t *testing.T) {
 					reasons.Overlap}[i%2]
 			}
 		}, Neutral, "Healthy", ""},
+		"skipped because the job was removed": {func(e *Evidence) {
+			skips(nil, nights(skip, skip)...)(e)
+			for i := range e.Outcomes["rollup"] {
+				e.Outcomes["rollup"][i].Reason = reasons.JobGone
+			}
+		}, Neutral, "Healthy", ""},
 		"skips because of a long wait": {func(e *Evidence) {
 			skips(behind.BlockedBy, nights(skip, skip)...)(e)
 			skipped := e.Skipped["rollup"]

@@ -89,11 +89,11 @@ func skipsOf(outcomes []storage.Outcome) (n int, since time.Time) {
 	return n, since
 }
 
-// isSkip reports whether a skip with the reason may be a problem. Operators pause jobs. A run that
-// overlaps the next firing of its job is a problem only if it takes too long, which has its own
-// rule.
+// isSkip reports whether a skip with the reason may be a problem. Operators pause and remove jobs.
+// A run that overlaps the next firing of its job is a problem only if it takes too long, which has
+// its own rule.
 func isSkip(reason jobs.Reason) bool {
-	return reason != reasons.Paused && reason != reasons.Overlap
+	return reason != reasons.Paused && reason != reasons.Overlap && reason != reasons.JobGone
 }
 
 // skipsRepeatedly reports whether so many firings in a row were skipped that it is a problem.
