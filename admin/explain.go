@@ -150,6 +150,7 @@ func timeIn(p param.Set, at string) (string, error) {
 }
 
 // explanation explains a job's firing at a time as typed. "" is now. Its runs have no params.
+// An error about an unknown job suggests other names only to senders who may see them.
 func (r *reader) explanation(ctx context.Context, job, at string) (explain.Explanation, error) {
 	if at == "" {
 		now, err := r.Now(ctx)
@@ -162,6 +163,8 @@ func (r *reader) explanation(ctx context.Context, job, at string) (explain.Expla
 	switch {
 	case errors.Is(err, schedule.ErrTime):
 		return e, param.Errorf("at is %q, %s", words.Cut(at, 100), schedule.ErrTime)
+	case errors.Is(err, storage.ErrNotFound) && !maySuggest(ctx):
+		return e, &explain.UnknownJobError{Job: job}
 	case errors.Is(err, storage.ErrNotFound):
 		return e, err
 	case err != nil:

@@ -85,6 +85,25 @@ func TestActionsByTarget(t *testing.T) {
 	}
 }
 
+// TestUnknownJobsNameNoOthers checks that the explanation of an unknown job suggests names of jobs
+// only to a sender who may view all jobs.
+func TestUnknownJobsNameNoOthers(t *testing.T) {
+	o, _ := limitedOptions(t)
+	handler := newServer(t, o).Handler()
+	for role, suggests := range map[string]bool{"viewer": true, "others": false} {
+		for _, path := range []string{"/api/v1/jobs/nothing-new/explain",
+			"/jobs/nothing-new/explain"} {
+			reply := accesstest.Ask(handler, http.MethodGet, path, roleToken(role))
+			body := reply.Body.String()
+			if reply.Code != http.StatusNotFound ||
+				strings.Contains(body, "rollup-sales") != suggests ||
+				!strings.Contains(body, "unknown job") {
+				t.Errorf("%s %s: got %d %s", role, path, reply.Code, body)
+			}
+		}
+	}
+}
+
 // TestPausesAreOverriddenWithTheirPermission checks that a user needs the permission to pause a job
 // to start a run of it despite a pause.
 func TestPausesAreOverriddenWithTheirPermission(t *testing.T) {

@@ -92,8 +92,8 @@ type Dependency struct {
 	Summary string     `json:"summary"`
 }
 
-// UnknownJobError says that neither this replica nor the store knows a job, and suggests a similar
-// name.
+// UnknownJobError says that neither this replica nor the store knows a job. An error of an
+// [Explainer] suggests a similar name.
 type UnknownJobError struct {
 	Job  string
 	hint string
@@ -103,7 +103,7 @@ func unknownJob(name string, known []string) *UnknownJobError {
 	return &UnknownJobError{Job: name, hint: suggest.Hint(output.Cut(name, 200), known)}
 }
 
-// Error names the job and the most similar known name.
+// Error names the job and the suggestion, if there is one.
 func (e *UnknownJobError) Error() string {
 	return fmt.Sprintf("unknown job %q%s", output.Cut(e.Job, 200), e.hint)
 }
