@@ -115,10 +115,6 @@ func (s jobPages) explainPage(w http.ResponseWriter, r *http.Request) {
 		Template: "explain.html", Section: "/jobs", Title: "Why " + words.Cut(name, 60),
 		JSONPath: param.Address("/api/v1"+param.JobPath(name)+"/explain", query),
 		Load: func(ctx context.Context, snap cluster.Snapshot) (explainView, error) {
-			if !storable(name) {
-				return explainView{}, fmt.Errorf("job %q: %w", words.Cut(name, 200),
-					storage.ErrNotFound)
-			}
 			e, err := s.reader.explanation(ctx, name, instant)
 			v := explainView{Explanation: e, Asked: at}
 			if n := len(e.Runs); err == nil && n > 0 {
@@ -152,6 +148,9 @@ func timeIn(p param.Set, at string) (string, error) {
 // explanation explains a job's firing at a time as typed. "" is now. Its runs have no params.
 // An error about an unknown job suggests other names only to senders who may see them.
 func (r *reader) explanation(ctx context.Context, job, at string) (explain.Explanation, error) {
+	if !storable(job) {
+		return explain.Explanation{}, &explain.UnknownJobError{Job: job}
+	}
 	if at == "" {
 		now, err := r.Now(ctx)
 		if err != nil {

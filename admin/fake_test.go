@@ -91,6 +91,9 @@ func (h *history) ReplicaSessions(_ context.Context, since time.Time,
 // Firing returns firings of known jobs. None of them has a record.
 func (h *history) Firing(_ context.Context, job string,
 	scheduledAt time.Time) (storage.FiringView, error) {
+	if !storable(job) {
+		return storage.FiringView{}, errUnstorable
+	}
 	for _, v := range h.jobs {
 		if v.Name != job {
 			continue
@@ -246,7 +249,13 @@ func (h *history) lastRuns() map[string]*storage.Record {
 	return last
 }
 
+// errUnstorable is the error of PostgreSQL for a name that it cannot store.
+var errUnstorable = errors.New("invalid byte sequence for encoding \"UTF8\"")
+
 func (h *history) Job(_ context.Context, name string) (storage.JobView, error) {
+	if !storable(name) {
+		return storage.JobView{}, errUnstorable
+	}
 	if h.onJob != nil {
 		h.onJob()
 	}

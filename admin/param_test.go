@@ -13,7 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-dev/holdfast/admin/internal/param"
+	"github.com/holdfast-dev/holdfast/internal/test/accesstest"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/permission"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
@@ -238,14 +240,28 @@ func TestFiltersOfJobsReachTheStore(t *testing.T) {
 	}
 }
 
-// TestInvalidNames checks that a name that no job can have is reported as not found and not as an
-// error of the store.
+// TestInvalidNames checks that a name that no job can have is reported as not found, or as an
+// invalid parameter, and not as an error of the store.
 func TestInvalidNames(t *testing.T) {
-	handler := newServer(t, busy()).Handler()
+	o, _ := limitedOptions(t)
+	o.Roles = append(o.Roles, permission.Role{Name: "any", Grant: permission.Grant{
+		Permissions: permission.All(), Jobs: []string{"*"}}})
+	o.Tokens = append(o.Tokens, Token{Name: "any", Role: "any",
+		Hash: accesstest.Sum("any-token")})
+	handler := newServer(t, o).Handler()
 	for _, name := range []string{"%00", "a%00b", "%ff"} {
-		for _, path := range []string{"/jobs/", "/api/v1/jobs/"} {
-			if reply := get(t, handler, path+name); reply.Code != http.StatusNotFound {
-				t.Errorf("%s%s: got %d, want 404", path, name, reply.Code)
+		for path, want := range map[string]int{
+			"/jobs/" + name: 404, "/api/v1/jobs/" + name: 404,
+			"/jobs/" + name + "/explain": 404, "/api/v1/jobs/" + name + "/explain": 404,
+			"/jobs/" + name + "/trigger": 404,
+			"/runs?job=" + name:          400, "/api/v1/runs?job=" + name: 400,
+			"/backfills?job=" + name: 400, "/api/v1/backfills?job=" + name: 400,
+		} {
+			for _, role := range []string{"operator", "any"} {
+				reply := accesstest.Ask(handler, http.MethodGet, path, roleToken(role))
+				if reply.Code != want {
+					t.Errorf("%s as %s: got %d, want %d", path, role, reply.Code, want)
+				}
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
@@ -17,7 +18,8 @@ import (
 // the job, the target has no group.
 func JobTarget(ctx context.Context, l Lookup, name string) (permission.Target, error) {
 	target := permission.Target{Kind: permission.Job, Name: name}
-	if len(name) > storage.MaxNameBytes || !utf8.ValidString(name) {
+	if len(name) > storage.MaxNameBytes || !utf8.ValidString(name) ||
+		strings.ContainsRune(name, 0) {
 		return target, nil // no job has this name
 	}
 	view, err := l.Job(ctx, name)
