@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -162,6 +163,10 @@ func audited(ctx context.Context, ops *operations.Operations,
 		return lines, nil
 	}
 	found, err := ops.Audit(ctx, f)
+	var bad *storage.BadInputError
+	if errors.As(err, &bad) {
+		return nil, param.Errorf("%s", bad)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("audit log: %w", err)
 	}

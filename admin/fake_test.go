@@ -619,6 +619,9 @@ func (h auditOf) ControlState(context.Context, uuid.UUID, int64) (storage.Contro
 
 // Audit filters the entries, which are sorted by time, the newest first.
 func (h auditOf) Audit(_ context.Context, f storage.AuditFilter) ([]storage.Audited, error) {
+	if err := f.Check(); err != nil {
+		return nil, err
+	}
 	var found []storage.Audited
 	for _, line := range h.audit {
 		if f.Actor != "" && line.Actor != f.Actor || f.Action != "" && line.Action != f.Action ||

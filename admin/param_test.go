@@ -75,6 +75,8 @@ func TestWrongParametersAreNamed(t *testing.T) {
 		"/api/v1/locks/upcoming?span=1h":                            `parameter "span" is unknown, expected some of resource`,
 		"/api/v1/audit?before=" +
 			auditNoUUID: `expected a value from a link to another page`,
+		"/api/v1/audit?actor=" +
+			long[:storage.MaxNameBytes+1]: `actor: found 201 bytes, expected at most 200`,
 	} {
 		for _, path := range []string{query, pageOf(query)} {
 			reply := get(t, handler, path)
