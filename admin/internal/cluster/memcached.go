@@ -21,7 +21,7 @@ const (
 )
 
 // memcachedProblems reports servers that this replica cannot use, and recent losses of locks.
-func memcachedProblems(e Evidence, add func(Problem)) {
+func memcachedProblems(e Evidence, now time.Time, add func(Problem)) {
 	if e.Memcached == nil {
 		return
 	}
@@ -43,7 +43,7 @@ func memcachedProblems(e Evidence, add func(Problem)) {
 			p.ended = "memcached " + h.Server + " was not safe for locks."
 			add(p)
 		}
-		recent := RecentEvents(h, e.Now)
+		recent := RecentEvents(h, now)
 		if len(recent) == 0 {
 			continue
 		}

@@ -88,7 +88,7 @@ func (h *Hold) status(e Evidence) Status {
 	if e.StoreError != "" { // Now is that of a cached snapshot
 		now, kinds = time.Now(), []Kind{KindStore, KindMemcached, KindDatabase}
 	}
-	v.Problems = h.apply(problems(e), kinds, now)
+	v.Problems = h.apply(problems(e, now), kinds, now)
 	v.Parts = statusParts(e, v.Problems)
 	h.keep(v)
 	return v.complete(e.ServedBy, e.SlowedSignIns)
@@ -110,8 +110,9 @@ func (v Status) complete(by ServedBy, slowed []SlowedSignIns) Status {
 	return v
 }
 
-// problems returns what the rules find, apart from sign-ins.
-func problems(e Evidence) (found []Problem) {
+// problems returns what the rules find, apart from sign-ins. now is the current time even if the
+// evidence is old.
+func problems(e Evidence, now time.Time) (found []Problem) {
 	add := func(p Problem) { found = append(found, p) }
 	if e.StoreError != "" {
 		add(Problem{Kind: KindStore, Severity: Red, Subject: e.StoreName, Link: storePath,
@@ -135,7 +136,7 @@ func problems(e Evidence) (found []Problem) {
 		driftProblems(e, add)
 		serverListProblems(e, add)
 	}
-	memcachedProblems(e, add)
+	memcachedProblems(e, now, add)
 	databaseProblems(e, add)
 	return found
 }

@@ -385,6 +385,26 @@ func TestProblemsThatMayBeOlderAreLast(t *testing.T) {
 	}
 }
 
+// TestOldEventsDuringAnOutage checks that the status ignores old events of memcached while the
+// store does not answer, whether or not a time of the store is known.
+func TestOldEventsDuringAnOutage(t *testing.T) {
+	now := time.Now()
+	for name, storeNow := range map[string]time.Time{"no cached page": {},
+		"an old cached page": now.Add(-time.Hour)} {
+		for age, want := range map[time.Duration]int{time.Minute: 1, recentEventAge + 1: 0} {
+			e := healthyEvidence()
+			e.Now, e.StoreError = storeNow, "timeout"
+			e.Memcached.Servers[0].Events = []memcached.Event{
+				{Kind: memcached.EventRestarted, At: now.Add(-age)}}
+			got := slices.DeleteFunc(NewStatus(e).Problems,
+				func(p Problem) bool { return p.Kind != KindMemcached })
+			if len(got) != want {
+				t.Errorf("%s, event %v ago: got %v, want %d", name, age, got, want)
+			}
+		}
+	}
+}
+
 // TestHeadlineIsShort checks a cluster with more kinds of problems than a headline names.
 func TestHeadlineIsShort(t *testing.T) {
 	e := healthyEvidence()
