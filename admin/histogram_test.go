@@ -114,7 +114,7 @@ func TestHistogramLeadsToItsRuns(t *testing.T) {
 	handler := newServer(t, o).Handler()
 	page := get(t, handler, "/").Body.String()
 	found := 0
-	for _, link := range regexp.MustCompile(`href="(/runs\?from=[^"]*)"`).
+	for _, link := range regexp.MustCompile(`href="(/runs\?from=[^"]*until=[^"]*)"`).
 		FindAllStringSubmatch(page, -1) {
 		address, err := url.Parse(strings.ReplaceAll(link[1], "&amp;", "&"))
 		if err != nil {

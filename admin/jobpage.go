@@ -50,7 +50,8 @@ type JobDetail struct {
 	// the job was just added, and no replica has registered it yet
 	Pending bool `json:"pending,omitempty"`
 
-	root *locks.RootRun // of its trouble, on its page; or nil
+	root  *locks.RootRun // of its trouble, on its page; or nil
+	since time.Time      // earliest creation time of a run that EndCounts count
 }
 
 // Root returns the run that caused the skip of the last firing, or nil.
@@ -149,7 +150,8 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 	if d.Recent, err = r.Runs(ctx, storage.RunFilter{Job: name, Limit: recentOfJob}); err != nil {
 		return d, err
 	}
-	endCounts, err := r.Store.JobEndCounts(ctx, name, now.Add(-outcomesSince))
+	d.since = now.Add(-outcomesSince).Truncate(time.Second) // the precision of links
+	endCounts, err := r.Store.JobEndCounts(ctx, name, d.since)
 	if err != nil {
 		return d, fmt.Errorf("outcomes of job %q: %w", words.Cut(name, 200), err)
 	}
@@ -181,6 +183,12 @@ func (d *JobDetail) Ended() (n int) {
 		n += t.Runs
 	}
 	return n
+}
+
+// EndedPath returns the list of the runs that a count of EndCounts counts. Without a reason, it
+// also has those with a reason.
+func (d *JobDetail) EndedPath(c storage.EndCount) string {
+	return param.RunsOfJobPath(c.Job, c.Reason, d.since, c.State)
 }
 
 // Paused reports whether the job itself is paused.

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"html"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -58,6 +59,38 @@ func TestTabsCountRuns(t *testing.T) {
 			if got := strconv.Itoa(strings.Count(list, `data-key="run-`)); got != tab.count {
 				t.Errorf("%s: the tab %s has %s runs, its list has %s", path, name, tab.count, got)
 			}
+		}
+	}
+}
+
+// TestCountedRunsAreListed checks that the links of the overview and of a job lead to the runs that
+// their numbers count, without older ones.
+func TestCountedRunsAreListed(t *testing.T) {
+	o := calm()
+	h := o.Store.(*history)
+	h.now = h.now.Add(300 * time.Millisecond)
+	for i, age := range []time.Duration{time.Hour, 24 * time.Hour, 25 * time.Hour,
+		outcomesSince, outcomesSince + time.Hour} {
+		h.runs = append(h.runs, done(100+i, "rollup-sales", "replica-1", age, 0, jobs.Failed))
+	}
+	handler := newServer(t, o).Handler()
+	link := regexp.MustCompile(`<a[^>]* href="(/runs\?[^"]*job=rollup-sales[^"]*)">(\d+)</a>`)
+	for path, want := range map[string]int{"/": 2, "/jobs/rollup-sales": 4} {
+		found := false
+		body := flat(get(t, handler, path).Body.String())
+		for _, match := range link.FindAllStringSubmatch(body, -1) {
+			to := html.UnescapeString(match[1])
+			if !strings.Contains(to, "state=failed") {
+				continue
+			}
+			found = true
+			listed := len(answered[[]storage.Record](t, get(t, handler, "/api/v1"+to), 200))
+			if match[2] != strconv.Itoa(want) || listed != want {
+				t.Errorf("%s: %s runs, and %d in %s, want %d", path, match[2], listed, to, want)
+			}
+		}
+		if !found {
+			t.Errorf("%s has no link to failed runs", path)
 		}
 	}
 }

@@ -17,6 +17,7 @@ type JobFailures struct {
 	Reason  jobs.Reason        `json:"reason,omitempty"` // the most frequent
 	Reasons int                `json:"of_reason"`        // number of runs with this reason
 	Last    time.Time          `json:"last"`             // creation time of the newest run
+	Since   time.Time          `json:"-"`                // earliest creation time of a counted run
 }
 
 // SortEndCounts sorts the counts, most frequent first.
@@ -28,8 +29,8 @@ func SortEndCounts(endCounts []storage.EndCount) {
 }
 
 // failuresByJob groups the counts by job. Jobs with the most failed, lost or cancelled runs come
-// first, then those with the most skips and misfires.
-func failuresByJob(endCounts []storage.EndCount) []JobFailures {
+// first, then those with the most skips and misfires. The runs were created at since or later.
+func failuresByJob(endCounts []storage.EndCount, since time.Time) []JobFailures {
 	endCounts = slices.Clone(endCounts)
 	SortEndCounts(endCounts)
 	indexes := make(map[string]int)
@@ -41,7 +42,8 @@ func failuresByJob(endCounts []storage.EndCount) []JobFailures {
 			index = len(failures)
 			indexes[t.Job] = index
 			reasons[t.Job] = map[jobs.Reason]int{}
-			failures = append(failures, JobFailures{Job: t.Job, Runs: map[jobs.State]int{}})
+			failures = append(failures, JobFailures{Job: t.Job, Runs: map[jobs.State]int{},
+				Since: since})
 		}
 		job := &failures[index]
 		job.Runs[t.State] += t.Runs

@@ -28,7 +28,7 @@ func TestMostFrequentReasonCountsFailures(t *testing.T) {
 		{[]storage.EndCount{count(jobs.Failed, "", 3), count(jobs.Skipped, reasons.Paused, 2),
 			count(jobs.Missed, reasons.Paused, 2)}, reasons.Paused, 4},
 	} {
-		got := failuresByJob(c.endCounts)
+		got := failuresByJob(c.endCounts, time.Time{})
 		if len(got) != 1 || got[0].Reason != c.reason || got[0].Reasons != c.runs {
 			t.Errorf("%+v: %+v, want %q of %d", c.endCounts, got, c.reason, c.runs)
 		}

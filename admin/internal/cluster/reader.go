@@ -36,8 +36,9 @@ func NewReader(runs records.Reader, lock *locks.Reader, ops *operations.Operatio
 		Outcomes: records.NewOutcomes(store)}
 	r.endCounts = records.NewQuietCached(
 		func(ctx context.Context, now time.Time) (talliedDay, error) {
-			endCounts, err := store.EndCounts(ctx, now.Add(-lastDay))
-			return newTalliedDay(endCounts), err
+			since := now.Add(-lastDay).Truncate(time.Second) // the precision of links
+			endCounts, err := store.EndCounts(ctx, since)
+			return newTalliedDay(endCounts, since), err
 		})
 	r.known = records.NewCached(factsLifetime, r.facts)
 	r.counted = records.NewKeyed(factsLifetime,
@@ -68,8 +69,8 @@ type talliedDay struct {
 	failed, skipped int
 }
 
-func newTalliedDay(endCounts []storage.EndCount) talliedDay {
-	day := talliedDay{endCounts: endCounts, byJob: failuresByJob(endCounts)}
+func newTalliedDay(endCounts []storage.EndCount, since time.Time) talliedDay {
+	day := talliedDay{endCounts: endCounts, byJob: failuresByJob(endCounts, since)}
 	for _, f := range day.byJob {
 		day.failed += f.Broken()
 		day.skipped += f.NotRun()

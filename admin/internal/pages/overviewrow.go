@@ -8,8 +8,10 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/internal/charts"
 	"github.com/holdfast-dev/holdfast/admin/internal/cluster"
+	"github.com/holdfast-dev/holdfast/admin/internal/param"
 	"github.com/holdfast-dev/holdfast/admin/internal/records"
 	"github.com/holdfast-dev/holdfast/admin/internal/words"
+	"github.com/holdfast-dev/holdfast/jobs"
 )
 
 // problemRows returns problems as entries of a list.
@@ -151,11 +153,11 @@ func failureRows(now time.Time, list []cluster.JobFailures) template.HTML {
 		h.Add(`<tr role="row" data-key="`, Key("job", f.Job), `"><th role="rowheader" scope="row">`)
 		h.Job(f.Job)
 		h.Add(`</th><td role="cell" data-label="Failed" class="num`)
-		h.failures(f.Job, f.Failed(), "bad", "failed,timed_out")
+		h.failures(f, f.Failed(), "bad", jobs.Failed, jobs.TimedOut)
 		h.Add(`<td role="cell" data-label="Lost or cancelled" class="num p2 back`)
-		h.failures(f.Job, f.Ended(), "bad", "lost,cancelled")
+		h.failures(f, f.Ended(), "bad", jobs.Lost, jobs.Cancelled)
 		h.Add(`<td role="cell" data-label="Skipped or missed" class="num`)
-		h.failures(f.Job, f.NotRun(), "warn", "skipped,missed")
+		h.failures(f, f.NotRun(), "warn", jobs.Skipped, jobs.Missed)
 		h.Add(`<td role="cell" class="p3 back full">`)
 		if f.Reason == "" {
 			h.Add(`<span class="none">handler error</span>`)
@@ -170,13 +172,13 @@ func failureRows(now time.Time, list []cluster.JobFailures) template.HTML {
 }
 
 // failures adds the rest of a cell with a number of runs, from within its class.
-func (h *HTML) failures(job string, runs int, class, states string) {
+func (h *HTML) failures(f cluster.JobFailures, runs int, class string, states ...jobs.State) {
 	if runs == 0 {
 		h.Add(` bare">–</td>`)
 		return
 	}
-	h.Add(`"><a class="`, class, `" href="/runs?job=`, InQuery(job), `&amp;state=`, states, `">`,
-		words.Count(runs), `</a></td>`)
+	h.Add(`"><a class="`, class, `" href="`, param.RunsOfJobPath(f.Job, "", f.Since, states...),
+		`">`, words.Count(runs), `</a></td>`)
 }
 
 // hourRows returns the rows of the table of a histogram.

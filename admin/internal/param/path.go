@@ -62,6 +62,17 @@ func RunsPath(states []jobs.State, from, until time.Time) string {
 		"&until=" + inQuery(until)
 }
 
+// RunsOfJobPath returns the list of the runs of a job with the reason, or with any if it is "", in
+// these states, that were created at from or later.
+func RunsOfJobPath(job string, reason jobs.Reason, from time.Time, states ...jobs.State) string {
+	query := url.Values{"job": {job}, "state": {joined(states)},
+		"from": {from.UTC().Format(time.RFC3339)}}
+	if reason != "" {
+		query.Set("reason", string(reason))
+	}
+	return Address("/runs", query)
+}
+
 // inQuery returns a time as the value of a parameter in an address.
 func inQuery(t time.Time) string { return url.QueryEscape(t.UTC().Format(time.RFC3339)) }
 
