@@ -228,10 +228,12 @@ func (s runPages) searchedRuns(ctx context.Context, p param.Set,
 }
 
 func newRunFields(p param.Set, f storage.RunFilter) runFields {
+	// The fields have whole seconds, and the form must not drop runs of the list.
+	until := f.Until.Add(time.Second - 1).Truncate(time.Second)
 	fields := runFields{
 		Job: p.Get("job"), Group: f.Group, Reason: string(f.Reason), Replica: f.Replica,
 		Resource: p.Get("resource"), Error: f.Error,
-		From: param.FieldTime(f.From), Until: param.FieldTime(f.Until),
+		From: param.FieldTime(f.From), Until: param.FieldTime(until),
 	}
 	if f.Backfill != uuid.Nil {
 		fields.Backfill = f.Backfill.String()

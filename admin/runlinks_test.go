@@ -2,6 +2,7 @@ package admin
 
 import (
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -61,6 +62,20 @@ func TestTimeSpans(t *testing.T) {
 		_, here := namesOfLinks(timeSpans(p, now, window[0], window[1]))
 		if name == "" && here != nil || name != "" && !slices.Equal(here, []string{name}) {
 			t.Errorf("from %s until %s is %q, want %q", window[0], window[1], here, name)
+		}
+	}
+}
+
+// TestTimeFieldsKeepTheRuns checks that the fields of a range with fractions of a second contain
+// the whole range.
+func TestTimeFieldsKeepTheRuns(t *testing.T) {
+	body := flat(get(t, newServer(t, calm()).Handler(), "/runs?from=2026-03-14T03:12:00.25Z&"+
+		"until=2026-03-14T03:12:59.75Z").Body.String())
+	for field, want := range map[string]string{"from": "2026-03-14T03:12",
+		"until": "2026-03-14T03:13"} {
+		input := regexp.MustCompile(`<input id="` + field + `"[^>]*value="([^"]*)"`).FindString(body)
+		if !strings.HasSuffix(input, `value="`+want+`"`) {
+			t.Errorf("the field %s is %s, want %s", field, input, want)
 		}
 	}
 }

@@ -156,7 +156,7 @@ func (p Set) Cursor(name string) (*storage.RunCursor, error) {
 
 func parseInstant(text string) (time.Time, error) { return time.Parse(timeLayout, text) }
 
-// FieldTime formats a time for a form field.
+// FieldTime formats a time for a form field, without its fraction of a second.
 func FieldTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
