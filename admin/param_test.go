@@ -94,6 +94,37 @@ var (
 	auditNoUUID = "2026-03-14T03:12:15.000000Z_" + strings.Repeat("z", 36)
 )
 
+// TestEmptyPagesLinkTheFirst checks that an empty page after the first page of a list does not say
+// that the list is empty, and links the first page.
+func TestEmptyPagesLinkTheFirst(t *testing.T) {
+	handler := newServer(t, busy()).Handler()
+	runs := answered[[]storage.Record](t, get(t, handler, "/api/v1/runs?limit=1000"), 200)
+	ended := answered[[]storage.Backfill](t, get(t, handler, "/api/v1/backfills"), 200)
+	oldestRun, last := runs[len(runs)-1].ID.String(), ended[len(ended)-1]
+	for path, first := range map[string]string{
+		"/jobs?sort=name&skip=5000":                                        "/jobs?sort=name",
+		"/jobs?after=zzz":                                                  "/jobs",
+		"/jobs?text=rollup&after=zzz":                                      "/jobs?text=rollup",
+		"/runs?before=" + oldestRun:                                        "/runs",
+		"/runs?state=failed&before=" + oldestRun:                           "/runs?state=failed",
+		"/grid?after=zzz":                                                  "/grid",
+		"/audit?before=" + param.EncodeCursor(time.Unix(0, 0), id(1)):      "/audit",
+		"/backfills?before=" + param.EncodeCursor(last.CreatedAt, last.ID): "/backfills",
+	} {
+		body := flat(get(t, handler, path).Body.String())
+		want := `This page of the list is empty. <a href="` + html.EscapeString(first) + `">`
+		if !strings.Contains(body, want) {
+			t.Errorf("%s lacks %s", path, want)
+		}
+	}
+	for _, path := range []string{"/jobs?text=nothing&after=&before=&skip=", "/runs?job=nothing"} {
+		body := get(t, handler, path).Body.String()
+		if strings.Contains(body, "is empty") || !strings.Contains(body, "match.") {
+			t.Errorf("%s does not say that nothing matches", path)
+		}
+	}
+}
+
 // TestEmptyFieldsAreIgnored checks that an empty parameter has no effect, because a form sends all
 // of its fields.
 func TestEmptyFieldsAreIgnored(t *testing.T) {

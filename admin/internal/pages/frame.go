@@ -1,8 +1,10 @@
 package pages
 
 import (
+	"maps"
 	"math"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -30,6 +32,7 @@ type Frame struct {
 	Title    string
 	Section  string    // path of the current navigation entry
 	Address  string    // of the page itself, for refreshes
+	First    string    // address of the first page of the list, or "" if the request is for it
 	JSONPath string    // address of the same data as JSON
 	Now      time.Time // by the store's clock; zero if no state is known
 	Status   cluster.Status
@@ -87,7 +90,7 @@ func (s *Site) Frame(r *http.Request, section, title string, live bool) (Frame, 
 	query.Del(param.Lanes)
 	f := Frame{Title: title, Section: section, Account: access.IdentityOf(r),
 		Address: param.Address(r.URL.EscapedPath(), query), Notice: s.noticeFor(r),
-		Theme: s.themeOf(r), Zone: s.zoneOf(r)}
+		Theme: s.themeOf(r), Zone: s.zoneOf(r), First: firstPage(r.URL.EscapedPath(), query)}
 	if f.Zone == OfJob {
 		f.JobZone = s.jobZone(r.Context())
 	}
@@ -105,4 +108,18 @@ func (s *Site) Frame(r *http.Request, section, title string, live bool) (Frame, 
 		f.Still = param.Address(r.URL.EscapedPath(), query)
 	}
 	return f, nil
+}
+
+// firstPage returns the address of the first page of the list that the query asks for, or "" if it
+// asks for the first page.
+func firstPage(path string, query url.Values) string {
+	first, later := maps.Clone(query), false
+	for _, name := range []string{"after", "before", "skip"} {
+		later = later || first.Get(name) != ""
+		first.Del(name)
+	}
+	if !later {
+		return ""
+	}
+	return param.Address(path, first)
 }
