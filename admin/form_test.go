@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -87,6 +88,27 @@ func TestNameOfAnAddedJobIsFixed(t *testing.T) {
 	for _, spec := range c.specs {
 		if spec.Version != 1 {
 			t.Errorf("%s was changed", spec.Job)
+		}
+	}
+}
+
+// TestFormsTakeLargeJobs checks that the forms take any job of up to 64 KiB, although a browser
+// sends most characters in a longer form.
+func TestFormsTakeLargeJobs(t *testing.T) {
+	o, _ := withControl(contention())
+	handler := newServer(t, o).Handler()
+	const begin, end = `{"name": "added", "handler": "work", "description": "`, `"}`
+	for i, path := range []string{"/add", "/jobs/added/change", "/jobs/added/change"} {
+		filler := []string{"x", "\u00e9", "\r\n"}[i] // browsers send line breaks as CRLF
+		job, space := begin+end, 64<<10-len(begin+end)
+		if fill := strings.Repeat(filler, space/len(strings.TrimPrefix(filler, "\r"))); i < 2 {
+			job = begin + fill + end
+		} else {
+			job += fill
+		}
+		form := sent("job", job, "version", strconv.Itoa(i))
+		if reply := post(handler, path, form.Encode()); reply.Code != http.StatusSeeOther {
+			t.Errorf("%s with %q: got %d %s, want 303", path, filler, reply.Code, reply.Body)
 		}
 	}
 }

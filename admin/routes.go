@@ -181,8 +181,22 @@ func (s *Server) routes() []route {
 	}
 }
 
-// maxBody bounds the body of a request: forms and params.
-const maxBody = 64 << 10
+const (
+	// maxBody bounds the body of a request: forms and params.
+	maxBody = 64 << 10
+	// maxJobForm bounds a form with a job, so that it can have a job of maxBody bytes: a browser
+	// sends a line break as six bytes, and any other byte as at most three.
+	maxJobForm = 6*maxBody + 8<<10
+)
+
+// maxBody returns the limit of the body of a request.
+func (r route) maxBody() int64 {
+	switch r.path {
+	case "/add", "/jobs/{name}/change":
+		return maxJobForm
+	}
+	return maxBody
+}
 
 // Handler returns the routes with their guards, under Options.Prefix. It may be mounted in another
 // server: see Options.Listen.
@@ -201,8 +215,8 @@ func (s *Server) handler(routes []route) http.Handler {
 	mux := http.NewServeMux()
 	byPath := make(map[string][]route)
 	for _, r := range routes {
-		mux.Handle(r.method+" "+r.path, s.site.Guard.Admit(r.need.level, s.authorized(r.need,
-			r.handle)))
+		mux.Handle(r.method+" "+r.path, http.MaxBytesHandler(
+			s.site.Guard.Admit(r.need.level, s.authorized(r.need, r.handle)), r.maxBody()))
 		byPath[r.path] = append(byPath[r.path], r)
 	}
 	for path, same := range byPath {
@@ -214,7 +228,7 @@ func (s *Server) handler(routes []route) http.Handler {
 	mux.Handle("/", s.site.Guard.Admit(access.ForIdentities,
 		s.authorized(may(permission.View, something), s.site.NotFound)))
 	return pages.Compress(s.site.Guard.WithSource(s.site.RecoverPanics(access.WithHeaders(
-		http.MaxBytesHandler(mux, maxBody), s.options.Listen != ""))))
+		mux, s.options.Listen != ""))))
 }
 
 // methodNotAllowed answers requests with a method that the path does not have.
