@@ -68,6 +68,8 @@ func TestWrongParametersAreNamed(t *testing.T) {
 		"/api/v1/locks/timeline?skip=-1":                            `skip is "-1", expected a number from 0 to 1000000`,
 		"/api/v1/locks/timeline?span=1y":                            `span is "1y", expected one of 15m, 1h, 6h, 24h, 7d`,
 		"/api/v1/locks/timeline?resource=a%2F%2Fb":                  `resource is "a//b", expected a table such as public/orders`,
+		"/api/v1/grid?until=9999-12-31T23:59:59Z":                   `until is "9999-12-31T23:59:59Z", expected a timestamp`,
+		"/api/v1/locks/timeline?from=9999-12-31T23:59:50Z":          `from is "9999-12-31T23:59:50Z", expected a timestamp`,
 		"/api/v1/locks/timeline?until=soon":                         `until is "soon", expected a timestamp`,
 		"/api/v1/locks/contention?from=2026-01-01&until=2027-01-01": `until is 365 d after from, expected between 10 s and 31 d`,
 		"/api/v1/locks/contention?skip=1":                           `parameter "skip" is unknown, expected some of from, until, span, resource`,
@@ -155,6 +157,19 @@ func TestTimesOfParameters(t *testing.T) {
 		got, err := param.Set{Values: url.Values{"from": {text}}}.Time("from")
 		if err != nil || !got.Equal(want) {
 			t.Errorf("%q is %s, %v, want %s", text, got, err, want)
+		}
+	}
+}
+
+// TestLastTimesAreShown checks ranges that end after the last time that a parameter can have.
+func TestLastTimesAreShown(t *testing.T) {
+	handler := newServer(t, busy()).Handler()
+	for _, path := range []string{"/grid?span=30d&until=9998-12-31T23:59:59Z",
+		"/locks/timeline?span=7d&from=9998-12-31T23:59:59Z"} {
+		for _, path := range []string{path, "/api/v1" + path} {
+			if reply := get(t, handler, path); reply.Code != http.StatusOK {
+				t.Errorf("%s: got %d %s, want 200", path, reply.Code, reply.Body)
+			}
 		}
 	}
 }

@@ -99,7 +99,8 @@ func (p Set) Limit(byDefault int) (int, error) {
 }
 
 // Time parses a time, in UTC if it has no zone. It returns the zero time if the parameter is
-// absent.
+// absent. It refuses the year 9999, because a range that begins then may end after the last year
+// that JSON can have.
 func (p Set) Time(name string) (time.Time, error) {
 	text := p.Get(name)
 	if text == "" {
@@ -108,7 +109,7 @@ func (p Set) Time(name string) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04",
 		time.DateTime, time.DateOnly} {
 		if at, err := time.Parse(layout, text); err == nil {
-			const first, last = 1970, 9999 // range of the stores
+			const first, last = 1970, 9998
 			if year := at.UTC().Year(); year >= first && year <= last {
 				return at.UTC(), nil
 			}
