@@ -7,5 +7,6 @@
 // credentials of its machine. The configuration can allow them with an entry for these addresses,
 // but not with a wider network.
 //
-// With a proxy (HTTP_PROXY) the proxy resolves names. Then only the names are compared.
+// With a proxy (HTTP_PROXY) the proxy resolves names. Then only the names are compared. For plain
+// HTTP, the host that the proxy is asked for is that of the header Host, so it must be allowed too.
 package egress

@@ -1,6 +1,9 @@
 package egress
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -213,6 +216,84 @@ func TestProxy(t *testing.T) {
 		if err := get("*.example.com 10.0.0.0/8", target); err == nil ||
 			!strings.Contains(err.Error(), "not in handlers.http.allow") {
 			t.Errorf("%s: found %v", target, err)
+		}
+	}
+}
+
+// TestHostHeaderThroughProxy checks the header Host of requests through a proxy: for plain HTTP,
+// net/http asks the proxy for that host, and not for the host of the URL.
+func TestHostHeaderThroughProxy(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, r.Host)
+	}))
+	defer server.Close()
+	address, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newTransport := func(allow, deny string, proxy *url.URL) *Transport {
+		transport := mustRules(t, allow, deny).NewTransport()
+		t.Cleanup(transport.CloseIdleConnections)
+		transport.Proxy = func(r *http.Request) (*url.URL, error) {
+			return transport.through(r, func(*http.Request) (*url.URL, error) { return proxy, nil })
+		}
+		return transport
+	}
+	get := func(transport *Transport, target, host string) (asked string, err error) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Host = host
+		response, err := transport.RoundTrip(request)
+		if err != nil {
+			return "", err
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		return string(body), err
+	}
+	const target = "http://a.example.com/x"
+	for _, test := range []struct{ host, allow, deny, refused string }{
+		{"169.254.169.254", "", "", "link-local"},
+		{"169.254.169.254:80", "", "", "link-local"},
+		{"[::ffff:169.254.169.254]", "", "", "link-local"},
+		{"169.254.169.254", "*.example.com", "", "link-local"},
+		{"b.example.net", "*.example.com", "", "not in handlers.http.allow"},
+		{"b.example.net", "*.example.com 192.0.2.0/24", "", "not in handlers.http.allow"},
+		{"B.example.net.:8080", "", "*.example.net", "in handlers.http.deny"},
+		{"10.1.2.3", "", "10.0.0.0/8", "in handlers.http.deny"},
+		{"c.example.com:80:169.254.169.254", "", "", "header Host refused"},
+		{"c.example.com%2f", "", "", "header Host refused"},
+		{":80", "", "", "header Host refused"},
+		{"", "*.example.com", "", ""},
+		{"c.example.com:8080", "*.example.com", "", ""},
+	} {
+		asked, err := get(newTransport(test.allow, test.deny, address), target, test.host)
+		if test.refused == "" && err != nil ||
+			test.refused != "" && (err == nil || !strings.Contains(err.Error(), test.refused)) {
+			t.Errorf("%+v: found %v, and the proxy was asked for %q", test, err, asked)
+		}
+		if test.refused == "" && asked != cmp.Or(test.host, "a.example.com") {
+			t.Errorf("%+v: the proxy was asked for %q", test, asked)
+		}
+	}
+	// Without a proxy, the header chooses a virtual host of the server in the URL.
+	const virtual = "inside.example.net"
+	if asked, err := get(newTransport("127.0.0.1", "*.example.net", nil), server.URL,
+		virtual); err != nil || asked != virtual {
+		t.Errorf("the server got %q, %v", asked, err)
+	}
+	// A SOCKS proxy, and any proxy for https, is asked for the host of the URL.
+	connecting := errors.New("connecting")
+	for target, proxy := range map[string]*url.URL{
+		target: {Scheme: "socks5", Host: address.Host}, "https://a.example.com/x": address} {
+		transport := newTransport("", "10.0.0.0/8", proxy)
+		transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
+			return nil, connecting
+		}
+		if _, err := get(transport, target, "10.1.2.3"); !errors.Is(err, connecting) {
+			t.Errorf("%s through %s: found %v", target, proxy, err)
 		}
 	}
 }

@@ -49,6 +49,15 @@ func (r *Rules) CheckHost(host string) error {
 	return r.checkName(host)
 }
 
+// checkProxied returns why a proxy may not be asked for a host. The proxy resolves names, so they
+// must be allowed as names.
+func (r *Rules) checkProxied(host string) error {
+	if addr, literal := address(host); literal {
+		return r.check(host, addr)
+	}
+	return r.checkName(host)
+}
+
 // checkName returns why a name is refused, if its address will not be known.
 func (r *Rules) checkName(host string) error {
 	if err := r.checkDenied(host); err != nil {

@@ -2,11 +2,13 @@ package egress
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -49,16 +51,24 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // through returns the proxy that configured returns for a request, if any. A proxy may have any
-// address. It resolves names, so they must be allowed as names.
+// address. The hosts that it is asked for must be allowed.
 func (t *Transport) through(request *http.Request,
 	configured func(*http.Request) (*url.URL, error)) (*url.URL, error) {
 	proxy, err := configured(request)
 	if proxy == nil || err != nil {
 		return proxy, err
 	}
-	host := request.URL.Hostname()
-	if _, literal := address(host); !literal {
-		if err := t.rules.checkName(host); err != nil {
+	if err := t.rules.checkProxied(request.URL.Hostname()); err != nil {
+		return nil, err
+	}
+	if request.URL.Scheme == "http" && request.Host != "" &&
+		!strings.HasPrefix(proxy.Scheme, "socks") {
+		// net/http writes this host into the request line, in place of the host of the URL.
+		named, err := url.Parse("http://" + request.Host)
+		if err != nil || named.Host != request.Host || named.Hostname() == "" {
+			return nil, errors.New("header Host refused: expected a host, with or without a port")
+		}
+		if err := t.rules.checkProxied(named.Hostname()); err != nil {
 			return nil, err
 		}
 	}
