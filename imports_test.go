@@ -67,6 +67,7 @@ var onlyIn = map[string][]string{
 	module + "/admin/password":                {"internal/cli", "admin/internal/access", "configs"},
 	"golang.org/x/crypto/argon2":              {"admin/password"},
 	"golang.org/x/crypto/bcrypt":              {"admin/password"},
+	"golang.org/x/net/idna":                   {"internal/egress"},
 	"github.com/gofrs/flock":                  {"jobs/sqlite"},
 	"github.com/jackc/pgx/v5/pgxpool":         {"jobs/postgres", "jobs/fence", "internal/app", ""},
 	"github.com/jackc/pgx/v5/pgconn":          {"jobs/postgres"},

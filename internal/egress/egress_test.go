@@ -47,6 +47,8 @@ func TestTargets(t *testing.T) {
 		{"", "*.corp", "db.corp", "192.0.2.1", "deny"},
 		{"", "*.corp", "corp", "192.0.2.1", ""},
 		{"", "*.corp", "xcorp", "192.0.2.1", ""},
+		{"", "db.corp.", "db.corp", "192.0.2.1", "deny"},
+		{"*.corp.", "", "db.corp.", "192.0.2.1", ""},
 		{"*.example.com", "", "API.Example.Com", "192.0.2.1", ""},
 		{"*.example.com", "", "example.com", "192.0.2.1", "not in handlers.http.allow"},
 		{"*.example.com", "", "example.com.evil.net", "192.0.2.1", "not in handlers.http.allow"},
@@ -106,6 +108,9 @@ func TestRefusedBeforeResolving(t *testing.T) {
 		{"", "", "169.254.169.254", true}, {"", "", "[fe80::1]", true}, {"", "", "a", false},
 		{"", "a", "a", true}, {"b", "", "a", true}, {"b 10.0.0.0/8", "", "a", false},
 		{"b 10.0.0.0/8", "", "192.0.2.1", true}, {"*.b", "", "a.b", false},
+		{"", "xn--bcher-kva.example", "Bücher.example", true}, {"", "", "bücher.example", false},
+		{"xn--bcher-kva.example", "", "bücher.example", false},
+		{"", "", "１６９.254。169.254", true}, {"", "", "ü_：x", true},
 	} {
 		if err := mustRules(t, test.allow,
 			test.deny).CheckHost(test.host); (err != nil) != test.refused {
@@ -120,13 +125,15 @@ func TestRefusedBeforeResolving(t *testing.T) {
 
 func TestPatterns(t *testing.T) {
 	for _, text := range []string{"", ".", "*.", "a b", "http://a", "a:80", "a/b", "10.0.0.1/8", "*a",
-		"a*", "..a", "*..a", "ä.de", "::ffff:10.0.0.0/104"} {
+		"a*", "..a", "*..a", "a..b", "a..", "ä.de", "::ffff:10.0.0.0/104",
+		// forms of IPv4 addresses for inet_aton
+		"10.1", "10.1.", "2130706433", "0x7f.1", "127.0x0", "0X7f000001", "10.0.0.1.", "*.1"} {
 		if ParsePattern(text) == nil {
 			t.Errorf("%q was accepted", text)
 		}
 	}
 	for _, text := range []string{"a", "*.a", "*", "A.b-c", "10.0.0.1", "::1", "10.0.0.0/8",
-		"a_b"} {
+		"a_b", "a.", "*.a.", "10.a", "1a", "0xyz"} {
 		if err := ParsePattern(text); err != nil {
 			t.Error(err)
 		}
@@ -263,6 +270,8 @@ func TestHostHeaderThroughProxy(t *testing.T) {
 		{"b.example.net", "*.example.com 192.0.2.0/24", "", "not in handlers.http.allow"},
 		{"B.example.net.:8080", "", "*.example.net", "in handlers.http.deny"},
 		{"10.1.2.3", "", "10.0.0.0/8", "in handlers.http.deny"},
+		{"bücher.example", "", "xn--bcher-kva.example", "in handlers.http.deny"},
+		{"2852039166", "", "", "usual form"},
 		{"c.example.com:80:169.254.169.254", "", "", "header Host refused"},
 		{"c.example.com%2f", "", "", "header Host refused"},
 		{":80", "", "", "header Host refused"},
@@ -276,6 +285,23 @@ func TestHostHeaderThroughProxy(t *testing.T) {
 		}
 		if test.refused == "" && asked != cmp.Or(test.host, "a.example.com") {
 			t.Errorf("%+v: the proxy was asked for %q", test, asked)
+		}
+	}
+	// The proxy gets a name in the form that was compared.
+	const inASCII = "xn--bcher-kva.example"
+	for _, test := range []struct{ target, host, deny, refused string }{
+		{"http://Bücher.example:8080/", "", inASCII, "in handlers.http.deny"},
+		{"http://BÜCHER.example/", "", "", ""},
+		{"http://a.example.com/", "BÜCHER.example", "", ""},
+		{"http://１６９.254。169.254/", "", "", "link-local"},
+		{"http://2852039166/", "", "", "usual form"},
+		{"http://0xa9fea9fe/", "", "", "usual form"},
+		{"http://169.254.43518./", "", "", "usual form"},
+	} {
+		asked, err := get(newTransport("", test.deny, address), test.target, test.host)
+		if test.refused == "" && (err != nil || asked != inASCII) ||
+			test.refused != "" && (err == nil || !strings.Contains(err.Error(), test.refused)) {
+			t.Errorf("%+v: found %v, and the proxy was asked for %q", test, err, asked)
 		}
 	}
 	// Without a proxy, the header chooses a virtual host of the server in the URL.

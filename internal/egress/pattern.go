@@ -2,8 +2,13 @@ package egress
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/net/idna"
 )
 
 // pattern matches targets: either by address or by name.
@@ -30,9 +35,10 @@ func parsePattern(text string) (pattern, error) {
 	if text == "*" {
 		return pattern{}, nil
 	}
-	name := strings.ToLower(text)
+	name := nameOf(text)
 	below, all := strings.CutPrefix(name, "*.")
-	if below == "" || strings.HasPrefix(below, ".") || strings.ContainsFunc(below, notOfNames) {
+	if slices.Contains(strings.Split(below, "."), "") || strings.ContainsFunc(below, notOfNames) ||
+		endsInNumber(below) {
 		return pattern{}, errPattern
 	}
 	if all {
@@ -45,6 +51,16 @@ func parsePattern(text string) (pattern, error) {
 // their ASCII form (xn--).
 func notOfNames(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.' && r != '_'
+}
+
+// endsInNumber reports whether the last label of a name is a number. Many resolvers take such a
+// name, for example 10.1 or 0x7f000001, for an IPv4 address.
+func endsInNumber(name string) bool {
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	if digits, hexadecimal := strings.CutPrefix(last, "0x"); hexadecimal {
+		return strings.Trim(digits, "0123456789abcdef") == ""
+	}
+	return last != "" && strings.Trim(last, "0123456789") == ""
 }
 
 // matchName reports whether the pattern matches a name, as nameOf returns it.
@@ -66,6 +82,23 @@ func (p pattern) matchAddress(addr netip.Addr) bool {
 
 // nameOf returns the form of a host in which names are compared.
 func nameOf(host string) string { return strings.TrimSuffix(strings.ToLower(host), ".") }
+
+// asciiHost returns a host, with or without a port, with its name in the ASCII form that net/http
+// resolves.
+func asciiHost(host string) (string, error) {
+	if !strings.ContainsFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		return host, nil
+	}
+	name, port, found := strings.Cut(host, ":")
+	name, err := idna.Lookup.ToASCII(name)
+	if err != nil {
+		return "", fmt.Errorf("target %s refused: %w", host, err)
+	}
+	if found {
+		name += ":" + port
+	}
+	return name, nil
+}
 
 // address parses an address, with or without brackets. An IPv4 address in IPv6 counts as IPv4.
 func address(host string) (netip.Addr, bool) {

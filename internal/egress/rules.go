@@ -38,6 +38,10 @@ func NewRules(allow, deny []string) (*Rules, error) {
 // CheckHost returns why the host of a URL is refused, before it is resolved. It returns nil if that
 // depends on its address.
 func (r *Rules) CheckHost(host string) error {
+	host, err := asciiHost(host)
+	if err != nil {
+		return err
+	}
 	addr, literal := address(host)
 	if literal {
 		return r.check(host, addr)
@@ -54,6 +58,10 @@ func (r *Rules) CheckHost(host string) error {
 func (r *Rules) checkProxied(host string) error {
 	if addr, literal := address(host); literal {
 		return r.check(host, addr)
+	}
+	if endsInNumber(nameOf(host)) {
+		return fmt.Errorf("target %s refused: expected a name, or an address in its usual form",
+			host)
 	}
 	return r.checkName(host)
 }

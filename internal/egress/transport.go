@@ -43,11 +43,35 @@ func (r *Rules) NewTransport() *Transport {
 
 // RoundTrip refuses a request by its host, and sends it otherwise. Each redirect is a request.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	request, err := withASCIIHosts(request)
+	if err != nil {
+		return nil, err
+	}
 	if err := t.rules.CheckHost(request.URL.Hostname()); err != nil {
 		return nil, err
 	}
 	ctx := context.WithValue(request.Context(), routeKey{}, new(route))
 	return t.Transport.RoundTrip(request.WithContext(ctx))
+}
+
+// withASCIIHosts returns the request with its hosts in ASCII, as the rules compare them. net/http
+// would send a proxy other forms of some names.
+func withASCIIHosts(request *http.Request) (*http.Request, error) {
+	inURL, err := asciiHost(request.URL.Host)
+	if err != nil {
+		return nil, err
+	}
+	inHeader, err := asciiHost(request.Host)
+	if err != nil {
+		return nil, fmt.Errorf("header Host: %w", err)
+	}
+	if inURL == request.URL.Host && inHeader == request.Host {
+		return request, nil
+	}
+	changed, target := *request, *request.URL
+	target.Host = inURL
+	changed.URL, changed.Host = &target, inHeader
+	return &changed, nil
 }
 
 // through returns the proxy that configured returns for a request, if any. A proxy may have any
