@@ -27,8 +27,8 @@ type HTTPParams struct {
 	ExpectStatus Statuses          `json:"expect_status"` // default any from 200 to 299
 	Timeout      jobs.Duration     `json:"timeout"`       // until the response is read; default 30s
 	// FollowRedirects is "same_host" (the default), "none" or "any". With "any" the handler also
-	// follows redirects to other hosts, which do not get the headers of the job. A redirect that
-	// would send them the body is an error.
+	// follows redirects to other hosts. From the first such redirect on, requests do not have the
+	// headers of the job. A redirect that would send the body to another host is an error.
 	FollowRedirects string `json:"follow_redirects"`
 	// Values are for the templates.
 	Values Values `json:"values"`

@@ -22,6 +22,7 @@ func (h httpHandler) withRedirects(p HTTPParams) *http.Client {
 		next.Header.Del("Referer") // the query of the former URL may be secret
 		first, last := via[0], via[len(via)-1]
 		status := next.Response.StatusCode
+		elsewhere := func(r *http.Request) bool { return !sameHost(first.URL, r.URL) }
 		switch {
 		case p.FollowRedirects == redirectsNone,
 			slices.Contains(p.ExpectStatus, status):
@@ -32,7 +33,7 @@ func (h httpHandler) withRedirects(p HTTPParams) *http.Client {
 			// net/http does so after 301 and 302. The new location would not get what was sent.
 			return fmt.Errorf("redirect with status %d not followed: it would change %s to %s",
 				status, last.Method, next.Method)
-		case sameHost(first.URL, next.URL):
+		case !elsewhere(next) && !slices.ContainsFunc(via, elsewhere):
 			return nil
 		case p.FollowRedirects != redirectsAny && strings.EqualFold(first.URL.Host, next.URL.Host):
 			return fmt.Errorf("redirect from %s to %s not followed: expected https, or "+
@@ -44,7 +45,8 @@ func (h httpHandler) withRedirects(p HTTPParams) *http.Client {
 			return fmt.Errorf("redirect to host %q not followed: it would get the body",
 				next.URL.Host)
 		}
-		// The other host gets neither the job's headers nor the fencing token.
+		// Another host gets neither the job's headers nor the fencing token. URLs to which it
+		// redirects do not get them either, even on the first host.
 		next.Header, next.Host = http.Header{"User-Agent": {"holdfast"}}, ""
 		return nil
 	}

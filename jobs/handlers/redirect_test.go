@@ -67,6 +67,48 @@ func TestHTTPRedirectsToAnotherHost(t *testing.T) {
 	wantError(t, err, `follow_redirects: found "all", expected "same_host", "none" or "any"`)
 }
 
+// TestHTTPRedirectsBackToTheHost checks that another host cannot send the headers of the job to a
+// path of its choice on the first host.
+func TestHTTPRedirectsBackToTheHost(t *testing.T) {
+	reached := make(chan *http.Request, 4)
+	var url string
+	other := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		reached <- r
+		http.Redirect(w, r, url+"/chosen", http.StatusFound)
+	})
+	url = serve(t, func(w http.ResponseWriter, r *http.Request) {
+		reached <- r
+		switch r.URL.Path {
+		case "/":
+			http.Redirect(w, r, other, http.StatusFound)
+		case "/chosen":
+			http.Redirect(w, r, "/last", http.StatusFound)
+		}
+	})
+	address := strings.Replace(url, "http://", "http://user:hunter2@", 1)
+	params := object{"url": address + "/", "follow_redirects": "any",
+		"headers": object{"X-Api-Key": "hunter2", "Host": "inside.example"}}
+	if err := mustBind(t, "http", params)(t.Context(), newRun("j")); err != nil {
+		t.Fatal(err)
+	}
+	first := <-reached
+	if first.Header.Get("X-Holdfast-Token") != "42" || first.Header.Get("Authorization") == "" {
+		t.Errorf("the first request had %v", first.Header)
+	}
+	for len(reached) > 0 {
+		got := <-reached
+		for _, name := range []string{"X-Api-Key", "X-Holdfast-Token", "X-Holdfast-Run",
+			"Authorization", "Referer"} {
+			if value := got.Header.Get(name); value != "" {
+				t.Errorf("%s got %s: %q", got.URL, name, value)
+			}
+		}
+		if got.Host == "inside.example" {
+			t.Errorf("%s got the host of the job", got.URL)
+		}
+	}
+}
+
 // TestHTTPRedirectsToRefusedTargets checks that the rules for targets apply to redirects.
 func TestHTTPRedirectsToRefusedTargets(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
