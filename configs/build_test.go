@@ -189,6 +189,8 @@ func TestBuildLeavesOutKeysThatTheFileLeftOut(t *testing.T) {
 		"webhooks: [{name: a, url: 'http://a.b', secret: " + sum + ", retry: {jitter: 0}}]",
 		"admin: {trusted_proxy: {networks: [10.1.0.0/16], user_header: X-User}}",
 		"calendars: [{name: a, exclude: {weekdays: [sat]}}]",
+		"admin: {roles: [{name: a, permissions: [view]}]}",
+		"admin: {tokens: [{name: a, token_hash: '" + sum + "'}]}",
 	} {
 		read := mustParse(t, text)
 		if built, err := Build(*read); err != nil || built.String() != read.String() {

@@ -43,7 +43,9 @@ func (c *checker) checkAdmin() {
 			c.checkToken(token, path, names, hashes)
 			c.checkRoleName(token.Role, keyPath(path, "role"), roles)
 			c.checkPermissions(token.Permissions, keyPath(path, "permissions"))
-			c.checkLimits(token, path)
+			c.checkLimits(path, "token", limit{"permissions", token.Permissions},
+				limit{"groups", token.Groups}, limit{"jobs", token.Jobs},
+				limit{"resources", token.Resources})
 		}
 	}
 	c.checkTrustedProxy(a.TrustedProxy, people, names)
@@ -51,20 +53,19 @@ func (c *checker) checkAdmin() {
 	c.checkCookieKeys(a.CookieKeys)
 }
 
-// checkLimits refuses empty lists in a file, which do not limit a token, although they look as if
-// they did. In a configuration made by Go code, an empty list is one that was not set.
-func (c *checker) checkLimits(t Token, path string) {
-	if c.built {
-		return
-	}
-	for _, list := range []struct {
-		key     string
-		entries []string
-	}{{"permissions", t.Permissions}, {"groups", t.Groups}, {"jobs", t.Jobs},
-		{"resources", t.Resources}} {
+// limit is a list of a role or a token that limits it if it has entries.
+type limit struct {
+	key     string
+	entries []string
+}
+
+// checkLimits refuses empty lists in a file. They limit nothing, although they look as if they did.
+// In a configuration made by Go code, an empty list is one that was not set.
+func (c *checker) checkLimits(path, limited string, lists ...limit) {
+	for _, list := range lists {
 		if at := keyPath(path, list.key); c.given(at) && c.sound(at) && len(list.entries) == 0 {
-			c.fail(at, "found an empty list, which does not limit the token, expected at least "+
-				"one entry, or no key")
+			c.fail(at, "found an empty list, which does not limit the %s, expected at least one "+
+				"entry, or no key", limited)
 		}
 	}
 }

@@ -36,6 +36,8 @@ func (c *checker) checkRoles(roles []Role) []string {
 			(len(r.Include) == 0 || len(r.Groups)+len(r.Jobs)+len(r.Resources) > 0) {
 			c.failKey(at, "found no permissions, expected some of %s", permissionNames())
 		}
+		c.checkLimits(path, "role", limit{"groups", r.Groups}, limit{"jobs", r.Jobs},
+			limit{"resources", r.Resources})
 	}
 	for i, r := range roles {
 		for k, other := range r.Include {

@@ -118,6 +118,10 @@ func TestReferenceHasEveryKey(t *testing.T) {
 		t.Errorf("memcached: got %+v, want the defaults %+v", config.Locking.Memcached,
 			memcached)
 	}
+	// Other mistakes are alternatives that exclude each other, and files that do not exist.
+	if _, err := parse(string(full)); err == nil || strings.Contains(err.Error(), "empty list") {
+		t.Errorf("all keys together: got %v, want mistakes without empty lists", err)
+	}
 }
 
 func schemaKeys(t reflect.Type, path string, out map[string]bool) {

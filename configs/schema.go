@@ -210,13 +210,13 @@ const (
 )
 
 // Role is permissions on groups, jobs and resources by pattern; without patterns, on everything. In
-// a pattern, * stands for any text.
+// a pattern, * stands for any text. In a file, an empty list of patterns is a mistake.
 type Role struct {
 	Name        string   `yaml:"name"`
 	Permissions []string `yaml:"permissions"`
-	Groups      []string `yaml:"groups"` // with their jobs
-	Jobs        []string `yaml:"jobs"`
-	Resources   []string `yaml:"resources"`
+	Groups      []string `yaml:"groups" empty:"no"` // with their jobs
+	Jobs        []string `yaml:"jobs" empty:"no"`
+	Resources   []string `yaml:"resources" empty:"no"`
 	Include     []string `yaml:"include"` // other roles
 }
 
