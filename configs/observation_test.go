@@ -32,6 +32,8 @@ func TestTracing(t *testing.T) {
 func TestObservationMistakes(t *testing.T) {
 	const good = "endpoint: 'http://c'"
 	const web = "expected an http:// or https:// URL such as http://127.0.0.1:4318/v1/traces"
+	const notShown = "a user or a query in the URL (it is not shown), expected an http:// or " +
+		"https:// URL without: put what the collector asks for into tracing.headers"
 	for _, test := range []struct{ name, text, want string }{
 		{"no endpoint", "tracing: {sample: 1}", "1:10: tracing.endpoint: found nothing, " + web},
 		{"no URL", "tracing: {endpoint: 'collector:4318'}",
@@ -39,9 +41,9 @@ func TestObservationMistakes(t *testing.T) {
 		{"another scheme", "tracing: {endpoint: 'grpc://collector:4317'}",
 			`1:21: tracing.endpoint: found "grpc://collector:4317", ` + web},
 		{"a user", "tracing: {endpoint: 'http://anna:hunter2@c/v1/traces'}",
-			"1:21: tracing.endpoint: found a user in the URL (it is not shown), expected an " +
-				"http:// or https:// URL without: put what the collector asks for into " +
-				"tracing.headers"},
+			"1:21: tracing.endpoint: found " + notShown},
+		{"a query", "tracing: {endpoint: 'https://c/v1/traces?key=hunter2'}",
+			"1:21: tracing.endpoint: found " + notShown},
 		{"a user with an invalid password", "tracing: {endpoint: 'http://bob:hunter2%ss@c:4318'}",
 			"1:21: tracing.endpoint: found a value with @, ? or # (it is not shown), " + web},
 		{"a link with a password", "tracing: {" + good + ", link: 'https://bob:hunter2@c/'}",
