@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -195,6 +196,33 @@ func TestBuildLeavesOutKeysThatTheFileLeftOut(t *testing.T) {
 		read := mustParse(t, text)
 		if built, err := Build(*read); err != nil || built.String() != read.String() {
 			t.Errorf("%s: got %v, %v, want the same", text, built, err)
+		}
+	}
+}
+
+// TestParamsOfGoHaveNoVariables builds params with ${ in names and in texts.
+func TestParamsOfGoHaveNoVariables(t *testing.T) {
+	for _, params := range []any{
+		map[string]any{"${HOME}": 1},
+		map[string]any{"a": map[string]any{"${HOME}": "${HOME}",
+			"b\"${": []any{"\"${A}\\", "$${A}"}}},
+		json.RawMessage(`{ "\u0024{A" : "\u0024{A}", "b": [ "$\u007bA}\n", 1.50 ] }`),
+	} {
+		want, err := json.Marshal(params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Build(Defaults(), WithBuiltJobs(NewBuiltJob(Job{Name: "a",
+			Spec: schedule.Spec{Cron: "0 2 * * *"}, Handler: "own",
+			Params: mustParams(t, params)})))
+		if err != nil {
+			t.Errorf("%s: %v", want, err)
+			continue
+		}
+		var a, b any
+		if err := errors.Join(json.Unmarshal(want, &a),
+			json.Unmarshal(got.Jobs[0].Params.JSON(), &b)); err != nil || !reflect.DeepEqual(a, b) {
+			t.Errorf("%s: got %s, %v", want, got.Jobs[0].Params.JSON(), err)
 		}
 	}
 }

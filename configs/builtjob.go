@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+	"strings"
 )
 
 // UnlimitedAttempts is the number of attempts of a policy that only Elapsed limits, in a job that
@@ -70,7 +71,7 @@ func WithBuiltJobs(jobs ...BuiltJob) Option {
 }
 
 // NewParams returns v as the params of a job. Its JSON must be an object; nil is an empty one. It
-// has no variables: ${NAME} in a text stays as it is.
+// has no variables: ${NAME} stays as it is.
 func NewParams(v any) (Params, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
@@ -82,7 +83,37 @@ func NewParams(v any) (Params, error) {
 	if string(value) == "null" {
 		return Params{}, nil
 	}
-	return Params{value: value, written: bytes.ReplaceAll(value, []byte("${"), []byte("$${"))}, nil
+	return Params{value: value, written: withoutVariables(value)}, nil
+}
+
+// withoutVariables returns compact JSON with ${ in its texts written as $${. It does not change
+// names, because the reader does not expand variables in them.
+func withoutVariables(value []byte) []byte {
+	var out bytes.Buffer
+	out.Grow(len(value))
+	for {
+		start := bytes.IndexByte(value, '"')
+		if start < 0 {
+			out.Write(value)
+			return out.Bytes()
+		}
+		end := start + 1
+		for ; value[end] != '"'; end++ {
+			if value[end] == '\\' {
+				end++
+			}
+		}
+		literal, rest := value[start:end+1], value[end+1:]
+		out.Write(value[:start])
+		var text string
+		if bytes.HasPrefix(rest, []byte(":")) || !bytes.ContainsAny(literal, `$\`) ||
+			json.Unmarshal(literal, &text) != nil || !strings.Contains(text, "${") {
+			out.Write(literal)
+		} else {
+			writeText(&out, strings.ReplaceAll(text, "${", "$${"))
+		}
+		value = rest
+	}
 }
 
 // place returns the job in place of a file in the problems of the ith job.
