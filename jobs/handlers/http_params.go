@@ -25,7 +25,8 @@ type HTTPParams struct {
 	Headers      map[string]string `json:"headers"`
 	Body         string            `json:"body"`
 	ExpectStatus Statuses          `json:"expect_status"` // default any from 200 to 299
-	Timeout      jobs.Duration     `json:"timeout"`       // until the response is read; default 30s
+	// Timeout limits the time until the response is read. It is more than 0; nil: 30s.
+	Timeout *jobs.Duration `json:"timeout"`
 	// FollowRedirects is "same_host" (the default), "none" or "any". With "any" the handler also
 	// follows redirects to other hosts. From the first such redirect on, requests do not have the
 	// headers of the job. A redirect that would send the body to another host is an error.
@@ -75,8 +76,8 @@ func (p HTTPParams) Validate() error {
 		problems.add("follow_redirects", "found %q, expected %q, %q or %q", p.FollowRedirects,
 			redirectsSameHost, redirectsNone, redirectsAny)
 	}
-	if p.Timeout < 0 {
-		problems.add("timeout", "found %s, expected more than 0s", time.Duration(p.Timeout))
+	if timeout := p.timeout(); timeout <= 0 {
+		problems.add("timeout", "found %s, expected more than 0s", timeout)
 	}
 	return problems.err()
 }
@@ -127,10 +128,10 @@ func (p HTTPParams) method() string {
 }
 
 func (p HTTPParams) timeout() time.Duration {
-	if p.Timeout > 0 {
-		return time.Duration(p.Timeout)
+	if p.Timeout == nil {
+		return defaultHTTPTimeout
 	}
-	return defaultHTTPTimeout
+	return time.Duration(*p.Timeout)
 }
 
 // urlProblem returns the mistake in a URL, or "". It does not quote the URL, which may be secret.
@@ -187,8 +188,11 @@ func sortedNames(m map[string]string) []string {
 // they are a number or a list.
 type Statuses []int
 
-// UnmarshalJSON parses a number or a list of numbers.
+// UnmarshalJSON parses a number or a list of numbers. It ignores null.
 func (s *Statuses) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		return nil
+	}
 	var one int
 	if json.Unmarshal(data, &one) == nil {
 		*s = Statuses{one}

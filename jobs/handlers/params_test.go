@@ -34,6 +34,10 @@ func mustBind(t testing.TB, name string, params any) jobs.HandlerFunc {
 }
 
 func TestParamsAccepted(t *testing.T) {
+	defaults, err := json.Marshal(handlers.HTTPParams{URL: "http://a"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct{ handler, params string }{
 		{"sql", `{"statement": "DELETE FROM t"}`},
 		{"sql", `{"statement": "DELETE FROM t WHERE a = $1", "args": [1]}`},
@@ -41,6 +45,8 @@ func TestParamsAccepted(t *testing.T) {
 		{"http", `{"url": "http://localhost/"}`},
 		{"http", `{"url": "https://example.org", "method": "delete", "expect_status": 204, "timeout": "5s"}`},
 		{"http", `{"url": "HTTPS://example.org", "expect_status": [200, 404], "headers": {"Authorization": "Bearer x"}}`},
+		{"http", `{"url": "http://a", "expect_status": null, "timeout": null}`},
+		{"http", string(defaults)},
 		{"command", `{"command": ["true"]}`},
 		{"command", `{"command": ["printf", ""], "dir": "/", "env": {"A": ""}, "grace": "0s"}`},
 	} {
@@ -91,6 +97,7 @@ func TestParamsRefused(t *testing.T) {
 		{"http", `{"url": "http://a", "expect_status": 99}`, []string{"expect_status: found 99, expected 200 to 599"}},
 		{"http", `{"url": "http://a", "expect_status": []}`, []string{"expect_status: expected a status such as 200"}},
 		{"http", `{"url": "http://a", "expect_status": "2xx"}`, []string{"expect_status: expected a status such as 200"}},
+		{"http", `{"url": "http://a", "timeout": "0s"}`, []string{"timeout: found 0s, expected more than 0s"}},
 		{"http", `{"url": "http://a", "timeout": "soon"}`, []string{`timeout: found "soon", expected a duration`}},
 
 		{"command", `{}`, []string{"command: expected a list"}},
