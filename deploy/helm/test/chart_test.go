@@ -165,6 +165,33 @@ func TestManifests(t *testing.T) {
 	}
 }
 
+// Probes and Prometheus use HTTPS if the replicas do.
+func TestScheme(t *testing.T) {
+	const monitor = "serviceMonitor: {enabled: true}\n"
+	const tls = "config: {admin: {tls: {cert_file: /a.crt, key_file: /a.key}}}\n"
+	for values, want := range map[string]corev1.URIScheme{
+		"": corev1.URISchemeHTTP, tls: corev1.URISchemeHTTPS,
+		"config: {admin: {tls: null}}\n": corev1.URISchemeHTTP,
+		"config: {admin: null}\n":        corev1.URISchemeHTTP,
+		"probes: {scheme: HTTPS}\n":      corev1.URISchemeHTTPS,
+		tls + "probes: {scheme: HTTP}\n": corev1.URISchemeHTTP,
+	} {
+		manifests := render(t, monitor+values)
+		d := decode[appsv1.Deployment](t, manifests, "deployment.yaml")
+		c := d.Spec.Template.Spec.Containers[0]
+		for _, probe := range []*corev1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
+			if probe.HTTPGet.Scheme != want {
+				t.Errorf("%q: %s has the scheme %s, want %s", values, probe.HTTPGet.Path,
+					probe.HTTPGet.Scheme, want)
+			}
+		}
+		if text := manifests["servicemonitor.yaml"]; !strings.Contains(text,
+			"scheme: "+strings.ToLower(string(want))+"\n") {
+			t.Errorf("%q: got %s, want the scheme %s", values, text, want)
+		}
+	}
+}
+
 // Probes and the grace period of a pod depend on these values.
 func TestValuesThatConfigMustNotHave(t *testing.T) {
 	for values, want := range map[string]string{

@@ -18,6 +18,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
+{{- define "holdfast.scheme" -}}
+{{- $admin := .Values.config.admin | default dict -}}
+{{- .Values.probes.scheme | default (ternary "HTTPS" "HTTP" (not (empty $admin.tls))) -}}
+{{- end -}}
+
 {{/*
 The values of config have priority over those of the chart, except where others depend on them.
 */}}
