@@ -158,27 +158,40 @@ func runsQuery(f storage.RunFilter) (string, []any, error) {
 		return "", nil, err
 	}
 	states := f.SearchedStates()
-	if len(states) == 0 {
+	var parts []string
+	switch {
+	case len(states) == 0 && f.Reason != "" && namesJobs(f):
+		// Only waiting and unsuccessful runs have a reason.
+		parts = []string{q.ofJobs(" AND r.state = 'waiting'"), q.ofJobs(ended)}
+	case len(states) == 0:
 		return q.ofJobs(""), args, nil
 	}
 	contains := ""
 	if f.Error != "" {
 		contains = " WHERE instr(lower(error), lower(" + q.arg(f.Error) + ")) > 0"
 	}
-	var parts []string
 	for _, state := range slices.Compact(slices.Sorted(slices.Values(states))) {
 		condition := " AND r.state = " + q.arg(state)
-		if state.Final() && state != jobs.Succeeded {
-			// as in the condition of the index
-			condition += " AND r.state NOT IN ('waiting', 'running', 'succeeded')"
+		switch {
+		case state == jobs.Succeeded && namesJobs(f):
+			// They are most of the history of all jobs.
+			condition = " AND +r.state = " + q.arg(state)
+		case state.Final() && state != jobs.Succeeded:
+			condition += ended
 		}
 		if f.Error != "" {
 			q.order = fmt.Sprintf("%s LIMIT %d", order, storage.Searched(state))
 		}
-		parts = append(parts, "SELECT * FROM ("+q.ofJobs(condition)+")"+contains)
+		parts = append(parts, q.ofJobs(condition))
+	}
+	for i, part := range parts {
+		parts[i] = "SELECT * FROM (" + part + ")" + contains
 	}
 	return strings.Join(parts, " UNION ALL ") + page, args, nil
 }
+
+// namesJobs reports whether the filter selects jobs by name, resource, group or prefix.
+func namesJobs(f storage.RunFilter) bool { return f.Job != "" || ofJobs(f) }
 
 // pageOfRuns assembles the parts of a page's query.
 type pageOfRuns struct {
@@ -190,15 +203,19 @@ type pageOfRuns struct {
 }
 
 func (q *pageOfRuns) narrow(f storage.RunFilter) {
+	other := ""
+	if namesJobs(f) {
+		other = "+" // SQLite must not prefer the index of this column to an index of the job
+	}
 	if f.Job != "" {
 		q.where += " AND r.job = " + q.arg(f.Job)
 	}
 	if f.Replica != "" {
-		q.where += " AND r.replica = " + q.arg(f.Replica)
+		q.where += " AND " + other + "r.replica = " + q.arg(f.Replica)
 	}
 	if f.Reason != "" {
 		// as in the condition of the index
-		q.where += " AND r.reason = " + q.arg(f.Reason) + " AND r.reason <> ''"
+		q.where += " AND " + other + "r.reason = " + q.arg(f.Reason) + " AND r.reason <> ''"
 	}
 	if f.Later != nil {
 		q.where += " AND (r.state = 'waiting' AND r.key <> '' AND r.wait_since > " +
