@@ -48,10 +48,10 @@ const reserved = `(r.reserved_until > ?4 OR w.resource LIKE 'job:%' OR r.in_turn
 const ownJobWait = `(r.state = 'waiting' AND r.key <> '' AND r.backfill IS NULL AND r.recovery = 0
     AND r.attempt = 0 AND w.resource LIKE 'job:%')`
 
-// contender is a contender that may have been granted since it was loaded.
+// contender is a contender that may have been granted or withdrawn since it was loaded.
 type contender struct {
 	rules.Contender
-	granted bool // it waited, and no longer contends
+	gone bool // it waited, and no longer contends
 }
 
 // contenders are the grants and waiting runs that a start may conflict with, by resource and by
@@ -82,7 +82,15 @@ func (st *contenders) add(p *contender) {
 // granted disables the contenders of a waiting run that was granted.
 func (st *contenders) granted(run uuid.UUID) {
 	for _, p := range st.waiting[run] {
-		p.granted = true
+		p.gone = true
+	}
+}
+
+// withdrawn disables the contenders of a waiting run that was held back, except its ownJobWait.
+func (st *contenders) withdrawn(run rules.Run) {
+	triggered := run.Key != "" && run.Backfill == uuid.Nil && run.Recovery == 0 && run.Attempt == 0
+	for _, p := range st.waiting[run.ID] {
+		p.gone = !triggered || p.Resource.Kind() != locking.KindJob
 	}
 }
 
@@ -165,7 +173,7 @@ func (st *contenders) againstOne(run uuid.UUID, since time.Time,
 
 // counts reports whether p holds its resource, or has waited for it longer than the run.
 func (st *contenders) counts(p *contender, run uuid.UUID, since time.Time) bool {
-	return !p.granted && p.Run != run && (!p.Waits() || p.Older(run, since))
+	return !p.gone && p.Run != run && (!p.Waits() || p.Older(run, since))
 }
 
 // queued reports whether another run has waited longer for the name of the run's

@@ -47,6 +47,7 @@ type starter struct {
 	grants []grantRow
 	wants  []wantRow
 	ended  []uuid.UUID // that want nothing any more
+	left   []uuid.UUID // held back
 }
 
 // Start implements storage.Firings.
@@ -151,11 +152,12 @@ func (st *starter) admit(ctx context.Context, tx *sql.Tx, run rules.Run,
 	return result, nil
 }
 
-// holdBack leaves a waiting run for another session to adopt. No run waits behind it.
+// holdBack leaves a waiting run for another session to adopt. No run waits behind it, except later
+// runs of the job behind a triggered run.
 func (st *starter) holdBack(run rules.Run, pause *storage.Pause) {
 	run.HoldBack(pause)
-	st.contenders.granted(run.ID)
-	st.runs, st.ended = append(st.runs, runRow{Run: run}), append(st.ended, run.ID)
+	st.contenders.withdrawn(run)
+	st.runs, st.left = append(st.runs, runRow{Run: run}), append(st.left, run.ID)
 }
 
 func (st *starter) wait(run rules.Run, requests []locking.Request) {
@@ -189,6 +191,9 @@ func (st *starter) save(ctx context.Context, tx *sql.Tx) error {
 		return err
 	}
 	if err := execBatch(ctx, tx, endWants, st.ended); err != nil {
+		return err
+	}
+	if err := execBatch(ctx, tx, withdrawWants, st.left); err != nil {
 		return err
 	}
 	if len(st.claims) == 0 {

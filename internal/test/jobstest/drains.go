@@ -77,6 +77,37 @@ var drainRules = []rule{
 		c.must(err)
 		equal(c, "reason", held.Reason, reasons.Triggered)
 	}},
+	{"a triggered run that a drain holds back keeps its position in its job", func(c *check) {
+		c.register("h", "a")
+		one, two := c.session("one"), c.session("two")
+		first := c.startOf(c.triggered("a", "1", nil), table("s/t"))
+		c.adopts(one, first)
+		second := c.startOf(c.triggered("a", "2", nil), table("s/t"))
+		c.drain(one, true)
+		c.outcome(one, first, storage.StartPaused)
+		equal(c, "adopted", len(c.adopt(two, 10, "a")), 2)
+		c.blocked(two, second, reasons.OlderWaiter, first)
+		c.finished(first, c.granted(two, first), jobs.Succeeded)
+		c.granted(two, second)
+	}},
+	{"only later runs of its job wait behind a triggered run that a drain holds back",
+		func(c *check) {
+			c.register("h", "a")
+			one, two := c.session("one"), c.session("two")
+			holder := request("holder", 1, table("s/t"))
+			token := c.granted(two, holder)
+			first := c.startOf(c.triggered("a", "1", nil), table("s/t"))
+			c.adopts(one, first)
+			c.blocked(one, first, reasons.LockHeld, holder)
+			c.drain(one, true)
+			c.outcome(one, first, storage.StartPaused)
+			c.finished(holder, token, jobs.Succeeded)
+			other := request("other", 2, table("s/t"))
+			c.finished(other, c.granted(two, other), jobs.Succeeded)
+			later := c.startOf(c.triggered("a", "2", nil))
+			equal(c, "adopted", len(c.adopt(two, 10, "a")), 2)
+			c.blocked(two, later, reasons.OlderWaiter, first)
+		}},
 	{"other sessions adopt the waiting runs of a drained session",
 		func(c *check) {
 			c.register("h", "a", "b")
