@@ -10,7 +10,7 @@
 //	openLocks      [lock backend], check of its servers, [locker]   locks.go
 //	openTracing    [tracing]                                        tracing.go
 //	openScheduler  actions of operators, scheduler, metric sources  scheduler.go
-//	openSender     [webhook sender]                                 webhooks.go
+//	openSender     webhook sender                                   webhooks.go
 //	openPage       [page], listens on its address                   page.go
 //
 // If a step fails, Open closes all parts and forgets them, so that it can be called again. Nothing

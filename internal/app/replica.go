@@ -107,8 +107,8 @@ type opened struct {
 	traces     engine.Tracing   // nil without tracing
 	scheduler  *engine.Scheduler
 	operations *operations.Operations
-	sender     *webhook.Sender // nil without webhooks
-	page       page.Server     // nil without admin.listen
+	sender     *webhook.Sender
+	page       page.Server // nil without admin.listen
 }
 
 // New checks the configuration against the handlers and returns a replica. It opens and starts
@@ -343,9 +343,7 @@ func (r *Replica) Run(ctx context.Context) (err error) {
 	parts.Go(func() error {
 		return r.status.run(serving, status.NewReader(r.statusOptions(r.config.Load())))
 	})
-	if r.sender != nil {
-		parts.Go(func() error { return r.sender.Run(serving) })
-	}
+	parts.Go(func() error { return r.sender.Run(serving) })
 	if r.page != nil {
 		parts.Go(func() error {
 			defer stopRunning() // operators cannot see a replica without a page, so it stops

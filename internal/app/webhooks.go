@@ -9,11 +9,9 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/webhook"
 )
 
-// openSender makes the sender of webhook events, if there are webhooks.
+// openSender makes the sender of webhook events. Without webhooks it only deletes old deliveries,
+// of webhooks that were removed from the configuration.
 func (r *Replica) openSender(_ context.Context, config *configs.Config) error {
-	if len(config.Webhooks) == 0 {
-		return nil
-	}
 	targets, err := targetsOf(config)
 	if err != nil {
 		return err
