@@ -11,10 +11,12 @@ import (
 )
 
 const (
-	// watchRun also deletes watches that have ended.
+	// watchRun also deletes watches that have ended. It does not wait for their rows: it has locked
+	// its own row before, so two calls could wait for each other.
 	watchRun = `
 WITH gone AS (
-    DELETE FROM holdfast.watches WHERE run <> $1 AND until < clock_timestamp() - $2::interval
+    DELETE FROM holdfast.watches WHERE run = ANY(ARRAY(SELECT run FROM holdfast.watches
+        WHERE run <> $1 AND until < clock_timestamp() - $2::interval FOR UPDATE SKIP LOCKED))
 )
 INSERT INTO holdfast.watches AS w (run, until)
 SELECT r.id, clock_timestamp() + $2::interval FROM holdfast.runs r
