@@ -50,8 +50,8 @@ FROM unnest($1::text[]) n (job) CROSS JOIN LATERAL (
     SELECT finished_at - started_at - coalesce((
         SELECT sum(coalesce(l.retry_waits[i + 1], l.finished_at) - l.retry_waits[i])
         FROM generate_subscripts(l.retry_waits, 1) i WHERE i %% 2 = 1), '0') AS took FROM (
-        SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" AND ` + byCreation + `
-            ORDER BY created_at DESC, id DESC LIMIT %d) l
+        SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" AND backfill IS NULL
+            AND ` + byCreation + ` ORDER BY created_at DESC, id DESC LIMIT %d) l
     WHERE started_at IS NOT NULL AND finished_at IS NOT NULL) r
 GROUP BY n.job`
 

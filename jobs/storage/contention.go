@@ -23,7 +23,8 @@ type Contention interface {
 	// job and resource. It returns at most MaxBatch summaries, the longest total wait first. If
 	// there are more than MaxTallied waits, it counts the youngest.
 	WaitSummaries(ctx context.Context, from, until time.Time) ([]WaitSummary, error)
-	// Typical returns how long the last TypicalOf ended runs of each job took, by name.
+	// Typical returns how long the last TypicalOf runs of each job took, as far as they have ended,
+	// by name. It leaves out runs of backfills.
 	Typical(ctx context.Context, names []string) (map[string]Typical, error)
 }
 

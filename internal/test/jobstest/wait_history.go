@@ -190,6 +190,18 @@ var waitHistoryRules = []rule{
 			c.Errorf("typical is %+v", typical)
 		}
 	}},
+	{"the typical duration of a job leaves out runs of backfills", func(c *check) {
+		c.overlapping()
+		s := c.session("one")
+		scheduled := request("a", 1)
+		c.finished(scheduled, c.granted(s, scheduled), jobs.Succeeded)
+		c.advance(c.backfill(c.pastHours(1), 1))
+		run := c.waitingOf(s)[0]
+		c.finished(run, c.granted(s, run), jobs.Succeeded)
+		typical, err := c.Store.Typical(c.ctx, []string{"a"})
+		c.must(err)
+		equal(c, "runs", typical["a"].Runs, 1)
+	}},
 }
 
 // waitSummaries returns all waits of this test.
