@@ -5,9 +5,11 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 )
 
 const (
@@ -81,7 +83,8 @@ func (f forms) addText(text, replacement string) {
 		return
 	}
 	for _, encoded := range []string{text, url.QueryEscape(text), url.PathEscape(text),
-		inJSON(text), inQuotes(strconv.Quote(text)), inQuotes(strconv.QuoteToASCII(text))} {
+		inJSON(text, false), inJSON(text, true), inASCII(inJSON(text, false)),
+		inQuotes(strconv.Quote(text)), inQuotes(strconv.QuoteToASCII(text))} {
 		f[encoded] = replacement
 	}
 	digits := hex.EncodeToString([]byte(text))
@@ -107,14 +110,30 @@ func (f forms) addBase64(text string) {
 	}
 }
 
-func inJSON(text string) string {
+// inJSON returns the text as in a string of JSON. Go's encoders escape HTML by default.
+func inJSON(text string, escapeHTML bool) string {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
+	encoder.SetEscapeHTML(escapeHTML)
 	if err := encoder.Encode(text); err != nil {
 		return text // no text fails
 	}
 	return inQuotes(strings.TrimSuffix(out.String(), "\n"))
+}
+
+// inASCII returns a part of JSON in ASCII, as Python's json.dumps writes it.
+func inASCII(text string) string {
+	var out strings.Builder
+	for _, r := range text {
+		if r <= '~' {
+			out.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&out, `\u%04x`, unit)
+		}
+	}
+	return out.String()
 }
 
 // inQuotes returns what is between the quotes of a quoted text.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -39,6 +40,23 @@ func TestForms(t *testing.T) {
 			if strings.Contains(masked, part) {
 				t.Errorf("%s: found %q, which shows %q", name, masked, part)
 			}
+		}
+	}
+}
+
+func TestFormsInJSON(t *testing.T) {
+	const secret = "a<b>&\"c\"/\x7f\u2028 ö€😀"
+	encoded, err := json.Marshal(map[string]string{"key": secret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"Go":                          string(encoded),
+		"Go, without escapes of HTML": `{"key":"a<b>&\"c\"/` + "\x7f" + `\u2028 ö€😀"}`,
+		"json.dumps of Python":        `{"key":"a<b>&\"c\"/\u007f\u2028 \u00f6\u20ac\ud83d\ude00"}`,
+	} {
+		if got := New([]string{secret}).Text(text); got != `{"key":"`+Mark+`"}` {
+			t.Errorf("%s: found %s", name, got)
 		}
 	}
 }
