@@ -75,14 +75,13 @@ WITH old AS (
 SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM old), created_at, id FROM old
     ORDER BY created_at DESC, id DESC LIMIT 1`
 
-	// pruneTriggered deletes ended runs of triggers. It finds them by their jobs, so that it needs
-	// no index of its own. It retains the same runs as pruneRuns.
+	// pruneTriggered deletes ended runs of triggers. It retains the same runs as pruneRuns.
 	pruneTriggered = `
 WITH old AS MATERIALIZED (
     SELECT t.id FROM holdfast.jobs j CROSS JOIN LATERAL (
         SELECT r.id FROM holdfast.runs r WHERE r.job = j.name AND r.key <> ''
-            AND r.scheduled_at < now() - $1::interval AND r.` + byScheduledTime + `
             AND r.backfill IS NULL
+            AND r.scheduled_at < now() - $1::interval AND r.` + beforeInfinity + `
             AND r.state NOT IN ('waiting', 'running')
             AND coalesce(r.finished_at, r.created_at) < now() - $1::interval
             AND (SELECT true FROM holdfast.deliveries d WHERE d.run = r.id LIMIT 1) IS NULL

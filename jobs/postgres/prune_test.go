@@ -127,7 +127,7 @@ INSERT INTO holdfast.runs (id, job, scheduled_at, key, state, created_at, finish
 				s.vacuum()
 			}
 			plan := s.plan(beginPipeline, pruneTriggered)
-			_, look, found := strings.Cut(plan, "Index Scan using runs_triggered")
+			_, look, found := strings.Cut(plan, "Index Scan using runs_by_trigger")
 			if _, look, _ = strings.Cut(look, "\n"); !found || strings.Contains(plan,
 				"Seq Scan on runs") || !strings.HasPrefix(strings.TrimSpace(look),
 				"Index Cond: ((job = j.name) AND (scheduled_at < ") {

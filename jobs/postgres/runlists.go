@@ -19,6 +19,8 @@ const (
 	byCreation = `created_at > '-infinity'`
 	// byScheduledTime is the same for the index runs_triggered.
 	byScheduledTime = `scheduled_at > '-infinity'`
+	// beforeInfinity is the same for the index runs_by_trigger.
+	beforeInfinity = `scheduled_at < 'infinity'`
 
 	selectRuns = `SELECT` + recordColumns + `, '', NULL::text FROM holdfast.runs r`
 

@@ -49,8 +49,9 @@ RETURNING id`
 	// triggeredRuns retains the same runs as pruneRuns.
 	triggeredRuns = `
 SELECT r.id FROM holdfast_jobs j
-CROSS JOIN holdfast_runs r ON r.job = j.name AND r.key <> '' AND r.scheduled_at < ?1
-WHERE r.backfill IS NULL AND r.state NOT IN ('waiting', 'running')
+CROSS JOIN holdfast_runs r INDEXED BY holdfast_runs_by_trigger
+    ON r.job = j.name AND r.key <> '' AND r.backfill IS NULL AND r.scheduled_at < ?1
+WHERE r.state NOT IN ('waiting', 'running')
     AND coalesce(r.finished_at, r.created_at) < ?1
     AND NOT EXISTS (SELECT 1 FROM holdfast_deliveries d WHERE d.run = r.id)
     AND EXISTS (SELECT 1 FROM holdfast_runs y

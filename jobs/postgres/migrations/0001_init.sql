@@ -150,6 +150,9 @@ CREATE UNIQUE INDEX runs_key_taken ON holdfast.runs (job, key, key_actor, recove
 -- second condition can use this index.
 CREATE INDEX runs_triggered ON holdfast.runs (job, scheduled_at)
     WHERE key <> '' AND scheduled_at > '-infinity';
+-- It finds old triggered runs without reading the runs of backfills.
+CREATE INDEX runs_by_trigger ON holdfast.runs (job, scheduled_at)
+    WHERE key <> '' AND backfill IS NULL AND scheduled_at < 'infinity';
 CREATE INDEX runs_backfill ON holdfast.runs (backfill, created_at, id) WHERE backfill IS NOT NULL;
 -- The next three have all runs. Only statements that state their condition can use them. Otherwise
 -- a plan of PostgreSQL 17 and later might look a run up by its id through them, which skips from

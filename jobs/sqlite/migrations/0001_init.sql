@@ -122,6 +122,9 @@ CREATE INDEX holdfast_runs_key ON holdfast_runs (job, key, recovery, key_actor) 
 CREATE UNIQUE INDEX holdfast_runs_key_taken ON holdfast_runs (job, key, key_actor, recovery)
     WHERE key <> '' AND state <> 'skipped';
 CREATE INDEX holdfast_runs_triggered ON holdfast_runs (job, scheduled_at) WHERE key <> '';
+-- It finds old triggered runs without reading the runs of backfills.
+CREATE INDEX holdfast_runs_by_trigger ON holdfast_runs (job, scheduled_at)
+    WHERE key <> '' AND backfill IS NULL;
 CREATE INDEX holdfast_runs_backfill ON holdfast_runs (backfill, created_at, id)
     WHERE backfill IS NOT NULL;
 CREATE INDEX holdfast_runs_created ON holdfast_runs (created_at, id);
