@@ -26,8 +26,9 @@ func (c *commandLine) statusCommand() *cobra.Command {
 	return failsWith(remotely(&cobra.Command{
 		Use: "status", Short: "Show the status of the cluster on one screen", Args: cobra.NoArgs,
 		Long: `Show the status of the cluster on one screen: its problems by the same rules as the
-page, the replicas, failing jobs, waiting runs and the next firings. JSON and YAML
-have the status and its problems, like GET /api/v1/status.
+page, active pauses, the replicas, failing jobs, waiting runs and the next firings of
+jobs that are not paused. JSON and YAML have the status and its problems, like
+GET /api/v1/status.
 
 The exit code is 0 if the status is neutral, 1 if it is amber, 2 if it is red, and
 3 if the command could not read the status. It is also 3 if the status has a
@@ -103,6 +104,7 @@ func (c *commandLine) printStatus(o admin.Overview) error {
 	}
 	for _, list := range []statusList{
 		{"problem", "problems", "SEVERITY\tFOR\tPROBLEM", problems, 0},
+		{"pause", "pauses", "PAUSED\tFOR\tBY\t…REASON", pauseRows(o), shownOfStatus},
 		{"replica", "replicas", replicaHeader, replicaRows(endedLast(o.Replicas)),
 			2 * shownOfStatus},
 		{"failing job", "failing jobs", "FAILING JOB\tFAILURES\tFOR\t…ERROR", failingRows(o),
@@ -167,6 +169,13 @@ func orMore(figure string, atLeast bool) string {
 		return figure + " or more"
 	}
 	return figure
+}
+
+func pauseRows(o admin.Overview) (rows [][]string) {
+	for _, p := range o.Pauses {
+		rows = append(rows, []string{p.Target.String(), age(o.Now, &p.At), p.By, p.Reason})
+	}
+	return rows
 }
 
 func failingRows(o admin.Overview) (rows [][]string) {

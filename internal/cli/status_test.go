@@ -62,6 +62,28 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// TestStatusNamesPauses checks that the command lists the pauses of which the next firings are a
+// consequence.
+func TestStatusNamesPauses(t *testing.T) {
+	config := explainedStore(t)
+	if out, _ := status(t, config); !strings.Contains(out, "\nNEXT ") ||
+		strings.Contains(out, "PAUSED") {
+		t.Errorf("without a pause, got\n%s", out)
+	}
+	runs(t, config, "pause", "nightly")
+	runs(t, config, "pause", "--all", "--reason", "maint")
+	out, _ := status(t, config)
+	_, table, found := strings.Cut(out, "\nPAUSED ")
+	lines := strings.Split(table, "\n")
+	if !found || strings.Contains(out, "\nNEXT ") || len(lines) < 3 {
+		t.Fatalf("want the pauses and no firings in\n%s", out)
+	}
+	if !strings.HasPrefix(lines[1], "job nightly  ") ||
+		!strings.HasPrefix(lines[2], "everything   ") || !strings.HasSuffix(lines[2], "  maint") {
+		t.Errorf("got the pauses\n%s", table)
+	}
+}
+
 // TestStatusWithoutTheStore checks that the command reports an unavailable database as a status and
 // not as an error.
 func TestStatusWithoutTheStore(t *testing.T) {
