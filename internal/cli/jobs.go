@@ -24,7 +24,7 @@ func (c *commandLine) jobsCommand() *cobra.Command {
 				rows := make([][]string, len(list))
 				for i, j := range list {
 					rows[i] = []string{j.Name, j.Schedule, j.Timezone, j.Handler,
-						resourceNames(j.Resources), clock(j.NextScheduledAt), lastRun(j.LastRun)}
+						resourceNames(j.Resources), nextScheduled(j), lastRun(j.LastRun)}
 				}
 				return c.print(list, "JOB\tSCHEDULE\t~ZONE\t~HANDLER\t…RESOURCES\t"+
 					"NEXT SCHEDULED\tLAST RUN", rows)
@@ -40,6 +40,15 @@ func resourceNames(resources []admin.Resource) string {
 		names[i] = r.Resource
 	}
 	return strings.Join(names, ", ")
+}
+
+// nextScheduled returns the next scheduled time of a job as one cell, with a mark if a pause covers
+// the job, because the job does not start then.
+func nextScheduled(j admin.Job) string {
+	if len(j.Pauses) > 0 {
+		return clock(j.NextScheduledAt) + " (paused)"
+	}
+	return clock(j.NextScheduledAt)
 }
 
 // lastRun returns state and end of a run as one cell.
