@@ -27,6 +27,7 @@ type archive struct {
 	views   map[string]storage.FiringView // by job: the active definition with its cursor
 	runs    []storage.Record              // runs of all jobs
 	up      bool                          // whether a replica is live
+	drained bool                          // whether that replica is draining
 	failing error
 }
 
@@ -72,7 +73,8 @@ func (a *archive) Replicas(context.Context) ([]storage.ReplicaView, error) {
 	if !a.up {
 		return []storage.ReplicaView{{Name: "gone", ExpiresAt: a.now.Add(-time.Minute)}}, nil
 	}
-	return []storage.ReplicaView{{Name: "a", ExpiresAt: a.now.Add(time.Minute)}}, nil
+	return []storage.ReplicaView{{Name: "a", ExpiresAt: a.now.Add(time.Minute),
+		Draining: a.drained}}, nil
 }
 
 var _ storage.History = (*archive)(nil)
@@ -165,6 +167,7 @@ func TestExplanations(t *testing.T) {
 		now     string
 		checked string
 		down    bool
+		drained bool
 		runs    []storage.Record
 		pauses  []storage.Pause
 		verdict explain.Verdict
@@ -220,6 +223,18 @@ func TestExplanations(t *testing.T) {
 			verdict: explain.VerdictWaiting,
 			want: "Its run has waited since 2026-06-08 02:30:00 CEST: replica a has no free " +
 				"worker."},
+		{name: "waiting for a replica", runs: []storage.Record{run("nightly", jobs.Waiting, func(r *storage.Record) {
+			unstarted(reasons.NoWorker, "")(r)
+			r.Replica = ""
+		})}, verdict: explain.VerdictWaiting,
+			want: "Its run has waited since 2026-06-08 02:30:00 CEST: no replica with a free " +
+				"worker has adopted it yet."},
+		{name: "waiting for a replica that does not drain", drained: true, runs: []storage.Record{run("nightly", jobs.Waiting, func(r *storage.Record) {
+			unstarted(reasons.After, "after weekly")(r)
+			r.Replica = ""
+		})}, verdict: explain.VerdictWaiting,
+			want: "Its run has waited since 2026-06-08 02:30:00 CEST: after weekly; every live " +
+				"replica is draining."},
 		{name: "skipped", runs: []storage.Record{run("nightly", jobs.Skipped, unstarted(reasons.LockHeld, "public/orders was held by job import on b; tried 5 times in 7.5s"))},
 			verdict: explain.VerdictSkipped,
 			want: "It was skipped (lock_held): public/orders was held by job import on b; tried " +
@@ -249,6 +264,15 @@ func TestExplanations(t *testing.T) {
 			want: "It was to start at 2026-06-08 02:30:00 CEST, 34s ago, and no replica has " +
 				"started it. At the next check for misfires, the misfire policy " +
 				"decides."},
+		{name: "late and draining", now: "2026-06-08 02:30:04", checked: "2026-06-07 02:31:00",
+			drained: true, verdict: explain.VerdictLate,
+			want: "It was to start at 2026-06-08 02:30:00 CEST, 4s ago, and no replica has " +
+				"started it yet: every live replica is draining."},
+		{name: "overdue and draining", now: "2026-06-08 02:30:34", checked: "2026-06-07 02:31:00",
+			drained: true, verdict: explain.VerdictLate,
+			want: "It was to start at 2026-06-08 02:30:00 CEST, 34s ago, and no replica has " +
+				"started it: every live replica is draining. At the next check for misfires, " +
+				"the misfire policy decides."},
 		{name: "no live replica", now: "2026-06-08 04:30:00", checked: "2026-06-07 02:31:00",
 			down: true, verdict: explain.VerdictLate,
 			want: "It was to start at 2026-06-08 02:30:00 CEST, 2h ago, but no replica is live. " +
@@ -334,7 +358,8 @@ func TestExplanations(t *testing.T) {
 			}
 			table := explainTable(t)
 			store := &archive{now: at(orElse(c.now, "2026-06-08 12:00:00")), up: !c.down,
-				views: map[string]storage.FiringView{}, runs: c.runs}
+				drained: c.drained,
+				views:   map[string]storage.FiringView{}, runs: c.runs}
 			for _, j := range table {
 				store.views[j.Name] = storage.FiringView{Version: 1,
 					UpdatedAt:    at("2026-06-01 00:00:00"),

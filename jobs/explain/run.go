@@ -18,8 +18,7 @@ func (s *subject) explainRun(r storage.Record) error {
 		return s.say(VerdictRunning, "It has run on replica %s since %s, %s.", r.Replica,
 			s.shownOrNone(r.StartedAt), s.numbers(r))
 	case jobs.Waiting:
-		return s.say(VerdictWaiting, "Its run has waited since %s: %s.", s.shown(waitsSince(r)),
-			waitsFor(r))
+		return s.explainWaiting(r)
 	case jobs.Skipped:
 		return s.say(VerdictSkipped, "It was skipped (%s): %s.", r.Reason, why(r))
 	case jobs.Missed:
@@ -89,6 +88,22 @@ func waitsSince(r storage.Record) time.Time {
 		return r.CreatedAt
 	}
 	return r.WaitSince
+}
+
+// explainWaiting explains a firing whose run waits.
+func (s *subject) explainWaiting(r storage.Record) error {
+	words := waitsFor(r)
+	if r.Replica == "" { // a replica must adopt it
+		_, why, err := s.startingReplicas()
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			words += "; " + why
+		}
+	}
+	return s.say(VerdictWaiting, "Its run has waited since %s: %s.", s.shown(waitsSince(r)),
+		words)
 }
 
 // waitsFor describes what a waiting run waits for.

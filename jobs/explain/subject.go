@@ -145,35 +145,50 @@ func (s *subject) explainNoRun() error {
 
 // explainLate explains a scheduled time that has passed without a decision.
 func (s *subject) explainLate(late time.Duration) error {
-	replicas, err := s.liveReplicas()
+	live, why, err := s.startingReplicas()
 	switch {
 	case err != nil:
 		return err
-	case replicas == 0:
-		return s.say(VerdictLate, "It was to start at %s, %s ago, but no replica is live. When a "+
-			"replica starts, the misfire policy decides.", s.shown(s.start), rounded(late))
-	case late <= s.job.MisfireThreshold || s.job.MisfireThreshold == 0:
-		return s.say(VerdictLate,
-			"It was to start at %s, %s ago, and no replica has started it yet.", s.shown(s.start),
-			rounded(late))
+	case live == 0:
+		return s.say(VerdictLate, "It was to start at %s, %s ago, but %s. "+
+			"When a replica starts, the misfire policy decides.", s.shown(s.start),
+			rounded(late), why)
+	case why != "":
+		why = ": " + why
 	}
-	return s.say(VerdictLate, "It was to start at %s, %s ago, and no replica has started it. "+
-		"At the next check for misfires, the misfire policy decides.",
-		s.shown(s.start), rounded(late))
+	if late <= s.job.MisfireThreshold || s.job.MisfireThreshold == 0 {
+		return s.say(VerdictLate,
+			"It was to start at %s, %s ago, and no replica has started it yet%s.",
+			s.shown(s.start), rounded(late), why)
+	}
+	return s.say(VerdictLate, "It was to start at %s, %s ago, and no replica has started "+
+		"it%s. At the next check for misfires, the misfire policy decides.",
+		s.shown(s.start), rounded(late), why)
 }
 
-// liveReplicas returns the number of live replicas that are not stopping.
-func (s *subject) liveReplicas() (n int, err error) {
+// startingReplicas returns the number of live replicas that are not stopping, and why none of them
+// starts runs. Why is "" if one of them is not draining.
+func (s *subject) startingReplicas() (live int, why string, err error) {
 	replicas, err := s.sources.Store.Replicas(s.ctx)
 	if err != nil {
-		return 0, fmt.Errorf("replicas: %w", err)
+		return 0, "", fmt.Errorf("replicas: %w", err)
 	}
+	draining := 0
 	for _, r := range replicas {
 		if r.EndedAt == nil && s.Now.Before(r.ExpiresAt) && !r.Stopping {
-			n++
+			live++
+			if r.Draining {
+				draining++
+			}
 		}
 	}
-	return n, nil
+	switch {
+	case live == 0:
+		return 0, "no replica is live", nil
+	case draining == live:
+		return live, "every live replica is draining", nil
+	}
+	return live, "", nil
 }
 
 // activePause returns the active pause of the job, or nil.
