@@ -33,7 +33,8 @@ type Trigger[P any] struct {
 	At    time.Time
 	Delay time.Duration
 	// Wait is how long the run may wait before it begins; nil: until the job's deadline. With 0 the
-	// trigger is refused if something blocks the run. See storage.TriggerRequest.
+	// trigger is refused if something blocks the run or no replica can start runs. See
+	// storage.TriggerRequest.
 	Wait       *time.Duration
 	EvenPaused bool // start the run even if the job is paused
 
@@ -63,7 +64,8 @@ type TriggerResult struct {
 	Outcome TriggerOutcome `json:"outcome"`
 	Run     storage.Record `json:"run,omitzero"` // zero without a run
 	// WaitsFor is what blocks the run now. If a trigger with a Wait of 0 was refused, it is what
-	// would have blocked the run. Nil: nothing blocks the run, or the trigger was in a transaction.
+	// would have blocked the run. Nil: nothing blocks the run, no replica can start runs, or the
+	// trigger was in a transaction.
 	WaitsFor *storage.RunBlocker `json:"waits_for,omitempty"`
 }
 

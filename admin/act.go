@@ -50,7 +50,7 @@ type refusedAction struct {
 	Code     Refusal                  `json:"code,omitempty"`     // the kind of refusal
 	Problems []operations.SpecProblem `json:"problems,omitempty"` // of the params or the job
 	Paused   *storage.Pause           `json:"paused,omitempty"`
-	// the blocker of a trigger that was refused at once
+	// the blocker of a trigger that was refused at once; absent if no replica can start runs
 	WaitsFor *storage.RunBlocker `json:"waits_for,omitempty"`
 	Holders  []Lock              `json:"holders,omitempty"` // current holders of the resource
 	// a field to add to the request, so that the action is accepted
@@ -95,6 +95,8 @@ func refusedActionOf(err error) (status int, refused refusedAction) {
 	case errors.As(err, &busy):
 		refused.WaitsFor = &storage.RunBlocker{Reason: busy.Blocker.Reason,
 			Blocker: *records.PlainBlocker(&busy.Blocker.Blocker)}
+		return refused.as(http.StatusConflict, RefusedBusy)
+	case errors.Is(err, storage.ErrBusy): // no replica can start the run
 		return refused.as(http.StatusConflict, RefusedBusy)
 	case errors.Is(err, storage.ErrInTransaction):
 		refused.Option = map[string]any{"end_transaction": true}

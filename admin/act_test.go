@@ -329,8 +329,9 @@ func TestRefusalsHaveCodes(t *testing.T) {
 	}
 	for err, want := range map[error]Refusal{storage.ErrHasDependents: RefusedDependents,
 		storage.ErrKeyUsed: RefusedKeyUsed, errNoActions: RefusedUnsupported,
-		&storage.BusyError{}: RefusedBusy, &permission.DeniedError{}: RefusedPermission,
-		storage.ErrUnavailable: ""} {
+		&storage.BusyError{}: RefusedBusy, storage.ErrBusy: RefusedBusy,
+		&permission.DeniedError{}: RefusedPermission,
+		storage.ErrUnavailable:    ""} {
 		if _, refused := refusedActionOf(err); refused.Code != want {
 			t.Errorf("%v: got the code %q, want %q", err, refused.Code, want)
 		}

@@ -36,8 +36,9 @@ gets the same run. A run that was skipped leaves its key free.
 
 The run waits for locks and for earlier runs of its job, at most until the deadline
 of the job. With --wait-for 10m, it ends as skipped if it has not begun after 10
-minutes. With --wait-for 0, the command refuses a trigger that would have to wait:
-it adds no run, prints the blocker and exits with 1.
+minutes. Replicas apply this limit, so that the run also waits until one can start
+runs. With --wait-for 0, the command refuses a trigger that would have to wait: it
+adds no run, prints the blocker and exits with 1.
 
 With --at or --delay, the run starts at that time, by the clock of the database. Until
 then, "scheduler runs --state waiting" lists it, and "scheduler cancel" cancels it. If
@@ -78,12 +79,18 @@ does not end the run.`,
 			if err := triggerAdvice(ctx, in, err, request.Job); err != nil {
 				return err
 			}
+			waits := waitsText(run)
+			if lacksReplica(ctx, in, run) {
+				waits = "a replica that can start runs"
+				fmt.Fprintf(a.errOut, "scheduler: note: no replica can start runs; run %s waits "+
+					"until one can\n", run.ID)
+			}
 			if await {
 				return a.awaitRun(ctx, in, run.ID)
 			}
 			return a.print(run, "RUN\tJOB\tKEY\tSTATE\tCREATED\tWAITS FOR", [][]string{{
 				run.ID.String(), run.Job, run.Key, string(run.State),
-				strconv.FormatBool(run.Created), waitsText(run)}})
+				strconv.FormatBool(run.Created), waits}})
 		})
 	})
 	cmd.Flags().StringVar(&request.Key, "key", "", "idempotency `key` (default: a new key)")
@@ -136,6 +143,16 @@ func (c *commandLine) printEnd(run storage.Record) error {
 		return &ExitError{Code: endedBadly}
 	}
 	return &ExitError{Code: notExecuted}
+}
+
+// lacksReplica reports whether the run of a trigger waits now and no replica can start it: none is
+// live, or each of them is draining or stopping. It returns false if that is not known.
+func lacksReplica(ctx context.Context, in cluster, run storage.Triggered) bool {
+	if run.State != jobs.Waiting || run.Replica != "" || run.WaitSince.After(run.CreatedAt) {
+		return false
+	}
+	names, err := liveReplicasIn(false)(ctx, in)
+	return err == nil && len(names) == 0
 }
 
 // waitsText returns what a run waits for: its start time, a blocker, or "nothing".

@@ -28,12 +28,13 @@ type Control interface {
 	Audit(ctx context.Context, f storage.AuditFilter) ([]storage.Audited, error)
 }
 
-// Lookup is what permissions and backfills need of the store.
+// Lookup is what permissions, backfills and triggers with a Wait of 0 need of the store.
 type Lookup interface {
 	Job(ctx context.Context, name string) (storage.JobView, error)
 	Run(ctx context.Context, id uuid.UUID) (storage.Record, error)
 	FiringRuns(ctx context.Context, f storage.Firing) ([]storage.Record, error)
 	Now(ctx context.Context) (time.Time, error)
+	Replicas(ctx context.Context) ([]storage.ReplicaView, error)
 	storage.BackfillHistory
 }
 
@@ -42,8 +43,8 @@ type Lookup interface {
 type Options struct {
 	Control Control
 	Outbox  storage.Outbox // nil if the store does not support webhooks
-	// Lookup finds backfills, the job of a run, and the group of a job. It may be nil if no subject
-	// has limited permissions and no one uses backfills.
+	// Lookup finds backfills, replicas, the job of a run, and the group of a job. It may be nil if
+	// no subject has limited permissions, and no one uses backfills or triggers with a Wait of 0.
 	Lookup   Lookup
 	Registry *jobs.Registry
 	// Configured returns a job of the configuration by its name. It may be called concurrently. nil

@@ -22,13 +22,39 @@ import (
 //   - a *storage.PausedError, if the job is paused and the request has no EvenPaused. EvenPaused
 //     needs the permission to pause the job.
 //   - a *storage.BusyError, if Wait is 0 and something blocks the run
+//   - another error that wraps storage.ErrBusy, if Wait is 0 and no replica can start runs
 //   - storage.ErrKeyUsed, if the actor has used the Key for another request for this job
 func (o *Operations) Trigger(ctx context.Context, a storage.Action,
 	r storage.TriggerRequest) (storage.Triggered, error) {
 	return o.TriggerBy(ctx, a, r, func(ctx context.Context, a storage.Action,
 		r storage.TriggerRequest) (storage.Triggered, error) {
+		if r.AtOnce() {
+			if err := o.requireReplica(ctx, r.Job); err != nil {
+				return storage.Triggered{}, fmt.Errorf("trigger: %w", err)
+			}
+		}
 		return o.options.Control.Trigger(ctx, a, r)
 	})
+}
+
+// requireReplica returns an error if no replica can start a run of the job: none is live, or each
+// of them is draining or stopping.
+func (o *Operations) requireReplica(ctx context.Context, job string) error {
+	now, err := o.options.Lookup.Now(ctx)
+	if err != nil {
+		return err
+	}
+	replicas, err := o.options.Lookup.Replicas(ctx)
+	if err != nil {
+		return err
+	}
+	for _, r := range replicas {
+		if r.EndedAt == nil && now.Before(r.ExpiresAt) && !r.Draining && !r.Stopping {
+			return nil
+		}
+	}
+	return fmt.Errorf("job %s cannot run now (%w): no replica can start runs", job,
+		storage.ErrBusy)
 }
 
 // TriggerBy is Trigger with another way to add the run, such as in a transaction of the caller.

@@ -61,7 +61,8 @@ const TriggerGrace = 10 * time.Second
 // minTriggerWait is the shortest Wait other than 0: a replica may need that long to adopt the run.
 const minTriggerWait = time.Second
 
-// ErrBusy says that another run or lock blocks the run of a trigger. A *BusyError names it.
+// ErrBusy says that the run of a trigger cannot begin now. If another run or lock blocks it, the
+// error is a *BusyError.
 var ErrBusy = errors.New("busy")
 
 // BusyError is the refusal of a trigger with a Wait of 0.

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"context"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestTriggerWithoutAReplica triggers a job while its only replica is draining.
+func TestTriggerWithoutAReplica(t *testing.T) {
+	config := explainedStore(t)
+	if o := perform(t, nil, "trigger", "nightly", "-c", config); o.code != 0 || o.notes != "" ||
+		!strings.Contains(o.out, "  nothing\n") {
+		t.Errorf("with a live replica, got %+v", o)
+	}
+	runs(t, config, "drain", "a")
+	const note = `^scheduler: note: no replica can start runs; run \S+ waits until one can\n$`
+	o := perform(t, nil, "trigger", "nightly", "--wait-for", "1s", "-c", config)
+	if noted, _ := regexp.MatchString(note, o.notes); o.code != 0 || !noted ||
+		!strings.Contains(o.out, "  a replica that can start runs\n") {
+		t.Errorf("with a drained replica, got %+v", o)
+	}
+	if o := perform(t, nil, "trigger", "nightly", "--delay", "2h", "-c", config); o.code != 0 ||
+		o.notes != "" || !strings.Contains(o.out, "  start at ") {
+		t.Errorf("for a later time, got %+v", o)
+	}
+	const refused = "trigger: job nightly cannot run now (busy): no replica can start runs"
+	if o := perform(t, nil, "trigger", "nightly", "--wait-for", "0", "-c", config); o.code != 1 ||
+		o.err != refused {
+		t.Errorf("got %+v, want %q", o, refused)
+	}
+	var out strings.Builder
+	noted := notedWriter{make(chan string, 1)}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	done := make(chan error, 1)
+	c := &commandLine{out: &out, getenv: noEnvironment}
+	go func() {
+		done <- c.execute(ctx, []string{"trigger", "nightly", "--wait", "-c", config}, noted)
+	}()
+	select {
+	case text := <-noted.written:
+		if matched, _ := regexp.MatchString(note, text); !matched {
+			t.Errorf("with --wait, got the note %q", text)
+		}
+	case err := <-done:
+		t.Fatalf("with --wait, the command ended: %v", err)
+	}
+	stop()
+	<-done
+}
+
+// notedWriter sends the first text that is written.
+type notedWriter struct{ written chan string }
+
+func (w notedWriter) Write(text []byte) (int, error) {
+	select {
+	case w.written <- string(text):
+	default:
+	}
+	return len(text), nil
+}
