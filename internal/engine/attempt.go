@@ -301,6 +301,7 @@ func mayRetry(f *firing, o outcome, began time.Time) (delay time.Duration, again
 	return delay, again && (f.entry.Retry.Attempts == 0 || f.attempt < f.entry.Retry.Attempts)
 }
 
+// logEnd logs the end of an attempt. If none follows, it is the end of the run.
 func logEnd(f *firing, run *jobs.Run, o outcome, took time.Duration, again bool) {
 	var event *zerolog.Event
 	if o.state == jobs.Succeeded {
@@ -308,7 +309,11 @@ func logEnd(f *firing, run *jobs.Run, o outcome, took time.Duration, again bool)
 	} else {
 		event = f.warn().AnErr("error", o.err)
 	}
+	message := "run ended"
+	if again {
+		message = "attempt ended, another one follows"
+	}
 	event.Str("state", string(o.state)).Str("reason", string(o.reason)).
 		Int64("token", int64(run.Token)).
-		Int("attempt", run.Attempt).Dur("took", took).Bool("again", again).Msg("run ended")
+		Int("attempt", run.Attempt).Dur("took", took).Msg(message)
 }

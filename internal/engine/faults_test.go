@@ -1,10 +1,13 @@
 package engine_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -481,6 +484,41 @@ func TestRetryEndsAtMaxElapsed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestOnlyTheLastAttemptEndsItsRun checks that the log has one end of a run with several attempts.
+func TestOnlyTheLastAttemptEndsItsRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		fails := jobs.Handle("work", func(context.Context, *jobs.Run, struct{}) error {
+			return errors.New("no")
+		})
+		j := once(t, "job", 10*time.Second)
+		j.Retry = retry.Policy{Attempts: 3, Delay: 10 * time.Second}
+		o := c.options("a", []jobs.Registration{fails}, j)
+		var log bytes.Buffer
+		o.Log = zerolog.New(zerolog.SyncWriter(&log))
+		stop := c.start(o)
+		time.Sleep(time.Minute)
+		stop()
+		var ends []string
+		for line := range strings.Lines(log.String()) {
+			var entry struct {
+				Message string
+				Attempt int
+			}
+			if err := json.Unmarshal([]byte(line), &entry); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(entry.Message, " ended") && entry.Attempt > 0 {
+				ends = append(ends, fmt.Sprint(entry.Attempt, ": ", entry.Message))
+			}
+		}
+		if want := []string{"1: attempt ended, another one follows",
+			"2: attempt ended, another one follows", "3: run ended"}; !slices.Equal(ends, want) {
+			t.Errorf("got the ends %q, want %q", ends, want)
+		}
+	})
 }
 
 // The time in which a run waits for its locks is not a part of its retries.
