@@ -110,7 +110,7 @@ func (o *Operations) Backfill(ctx context.Context, a storage.Action,
 	b, err := o.options.Control.AddBackfill(ctx, a, storage.BackfillRequest{Job: r.Job,
 		From: plan.From, To: plan.To, UntilNow: r.To.IsZero(), Parallel: plan.Parallel,
 		Times: times, ScheduleKey: key})
-	return b, of("job "+r.Job, err)
+	return b, of("job "+r.Job, notReady(err))
 }
 
 // planBackfill returns the plan without the runs of its times, and the key of the schedule.

@@ -163,6 +163,14 @@ func TestRefusedBackfills(t *testing.T) {
 			`has the job` {
 		t.Errorf("got %v for an unknown job", err)
 	}
+	unregistered, _, _ := operate(t)
+	unregistered.options.Configured = ops.options.Configured
+	_, err = unregistered.Backfill(t.Context(), operator, BackfillRequest{Job: "nightly",
+		From: march(1), To: march(9)})
+	if !errors.Is(err, storage.ErrNotFound) || !strings.HasSuffix(fmt.Sprint(err), "job nightly: "+
+		"not found in the store: no replica with this job has become ready yet") {
+		t.Errorf("got %v for a job that no replica has registered", err)
+	}
 	last := BackfillRequest{Job: "often", From: march(1),
 		To: march(1).Add(9_999 * time.Second)}
 	if b, err := ops.Backfill(t.Context(), operator, last); err != nil || b.Times != 10_000 {

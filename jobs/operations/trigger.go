@@ -82,10 +82,18 @@ func (o *Operations) TriggerBy(ctx context.Context, a storage.Action, r storage.
 		return storage.Triggered{}, err
 	}
 	run, err := add(ctx, a, r)
-	if _, ours := o.configured(r.Job); ours && errors.Is(err, storage.ErrNotFound) {
-		err = fmt.Errorf("%w in the store: no replica with this job has become ready yet", err)
+	if _, ours := o.configured(r.Job); ours {
+		err = notReady(err)
 	}
 	return run, of("job "+r.Job, err)
+}
+
+// notReady adds the cause to the error for a job of this program that the store does not have.
+func notReady(err error) error {
+	if !errors.Is(err, storage.ErrNotFound) {
+		return err
+	}
+	return fmt.Errorf("%w in the store: no replica with this job has become ready yet", err)
 }
 
 func (o *Operations) checkParams(ctx context.Context, r storage.TriggerRequest) error {
