@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -145,6 +146,9 @@ func (u upcomingFiring) remark() string {
 // nextOfJobs prints the next firings of the named job, or of all jobs.
 func (c *commandLine) nextOfJobs(names []string, from time.Time, count int, excluded bool) error {
 	config, err := c.load()
+	if errors.Is(err, fs.ErrNotExist) && len(names) == 1 && isExpression(names[0]) {
+		return fmt.Errorf("%w%s", err, scheduleAdvice(names[0]))
+	}
 	if err != nil {
 		return err
 	}
@@ -152,8 +156,11 @@ func (c *commandLine) nextOfJobs(names []string, from time.Time, count int, excl
 	if len(names) == 1 {
 		i := slices.IndexFunc(config.Jobs, func(j configs.Job) bool { return j.Name == names[0] })
 		if i < 0 {
-			return fmt.Errorf("job %q: not found in %s%s", names[0], c.configPath,
-				suggest.Hint(names[0], jobNames(config)))
+			hint := suggest.Hint(names[0], jobNames(config))
+			if isExpression(names[0]) {
+				hint = scheduleAdvice(names[0])
+			}
+			return fmt.Errorf("job %q: not found in %s%s", names[0], c.configPath, hint)
 		}
 		selected = config.Jobs[i : i+1]
 	}
@@ -165,6 +172,17 @@ func (c *commandLine) nextOfJobs(names []string, from time.Time, count int, excl
 			f.Job, f.remark()}
 	}
 	return c.print(firings, "SCHEDULED\tUTC\tJOB\tREMARK", rows)
+}
+
+// isExpression reports whether a text is a schedule expression.
+func isExpression(text string) bool {
+	_, err := schedule.ParseText(text, time.UTC)
+	return err == nil
+}
+
+// scheduleAdvice is the end of the error for an expression in the place of a job.
+func scheduleAdvice(expression string) string {
+	return fmt.Sprintf("; for a schedule expression, use --schedule %q", expression)
 }
 
 // firingsOfAll returns the first firings of jobs after from, in order of time. It holds at most

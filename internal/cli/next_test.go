@@ -102,6 +102,23 @@ Tue 2026-03-31 02:30:00 CEST  2026-03-31T00:30:00Z  a
 	}
 }
 
+// TestNextOfAnExpressionAsAJob checks the advice for an expression without --schedule.
+func TestNextOfAnExpressionAsAJob(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "holdfast.yaml")
+	if err := os.WriteFile(path, []byte(nextConfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"*/5 * * * *": `; for a schedule expression, use --schedule "*/5 * * * *"`,
+		"c":           `; did you mean "a"?`,
+	} {
+		if got := perform(t, nil, "next", name, "-c", path); got.err != fmt.Sprintf(
+			"job %q: not found in %s%s", name, path, want) {
+			t.Errorf("got %+v, want %q at its end", got, want)
+		}
+	}
+}
+
 // TestNextHoldsFewFirings checks the capacity of the list, which is the largest number of firings
 // that it had.
 func TestNextHoldsFewFirings(t *testing.T) {

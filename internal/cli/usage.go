@@ -75,8 +75,15 @@ func flagMistake(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("--%s: expected %s, found %q", flag.Name, expected, wrong.GetValue())
 }
 
-// withFlagHint adds the most similar flag to the error for an unknown one.
+// withFlagHint adds the most similar flag to the error for an unknown one, or says how to write an
+// argument such as -2h.
 func withFlagHint(cmd *cobra.Command, err error) error {
+	var missing *pflag.NotExistError
+	if errors.As(err, &missing) &&
+		strings.IndexAny(missing.GetSpecifiedShortnames(), "0123456789") == 0 {
+		return fmt.Errorf("%w; write -- before arguments that begin with a hyphen, and flags "+
+			"before that", err)
+	}
 	name, unknown := strings.CutPrefix(err.Error(), "unknown flag: --")
 	if !unknown {
 		return err

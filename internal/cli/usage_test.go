@@ -40,6 +40,10 @@ func TestMistakesInArguments(t *testing.T) {
 			"a server; run it where the configuration is"},
 		{"jobs --plain-http", 1, "--token-file and --plain-http: expected --server too, found none"},
 		{"trigger x --raeson y", 1, `unknown flag: --raeson; did you mean "--reason"?`},
+		{"explain a -2h", 1, "unknown shorthand flag: '2' in -2h; write -- before " +
+			"arguments that begin with a hyphen, and flags before that"},
+		{"next -x", 1, "unknown shorthand flag: 'x' in -x"},
+		{"next @daily", 1, `; for a schedule expression, use --schedule "@daily"`},
 		{"runs -n x", 1, `--count: expected a whole number, found "x"`},
 		{"trigger a --delay soon", 1,
 			`--delay: expected a duration such as 90s, 10m or 2h, found "soon"`},
