@@ -195,6 +195,11 @@ func TestDoctorOfPostgres(t *testing.T) {
 	d := newDoctored(t)
 	owner := "database: {url: '" + d.owner + "'}\n"
 	expectChecks(t, diagnose(t, owner, 1), "warning schema", "warning role", "warning role of jobs")
+	if out, _ := runDoctor(t, owner); !strings.Contains(out, "not in this database") ||
+		!strings.Contains(out, "To do: `scheduler run` migrates it") ||
+		strings.Contains(out, "scheduler migrate") {
+		t.Errorf("got\n%s\nwant that the command run migrates the schema, and no other advice", out)
+	}
 	expectChecks(t, diagnose(t, "database: {url: '"+d.owner+"', migrate: false}\n", 2),
 		"failed schema", "warning role", "warning role of jobs")
 	migrate(t, owner)

@@ -31,7 +31,7 @@ type Inspection struct {
 	StatementTimeout, IdleTimeout time.Duration
 	// Offset is how far the clock of the server is ahead of this machine's.
 	Offset time.Duration
-	// Schema is nil, or the error of Open about the schema.
+	// Schema is nil, or the error of Open about the schema, without advice.
 	Schema  error
 	Cluster uuid.UUID // zero if Schema is an error
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"time"
@@ -131,14 +132,23 @@ func migrationText(files fs.FS, number int) (string, error) {
 	return string(text), err
 }
 
-// readSchema returns the cluster id and the schema version of the database, or a *SchemaError when
-// this binary is too old for the schema.
+// requireSchema is readSchema with advice for a schema that is missing or too old.
+func requireSchema(ctx context.Context, db queryer) (schema, error) {
+	s, err := readSchema(ctx, db)
+	if errors.Is(err, storage.ErrNotFound) {
+		err = fmt.Errorf("%w: run `scheduler migrate` first", err)
+	}
+	return s, err
+}
+
+// readSchema returns the cluster id and the schema version of the database. It returns a
+// *SchemaError when this binary is too old for the schema, and storage.ErrNotFound when the schema
+// is missing or too old.
 func readSchema(ctx context.Context, db queryer) (schema, error) {
 	var s schema
 	err := db.QueryRow(ctx, readMeta).Scan(&s.cluster, &s.version, &s.minBinary)
 	if codeOf(err) == "42P01" {
-		return s, fmt.Errorf("read schema: not in this database: run `scheduler migrate` first: %w",
-			storage.ErrNotFound)
+		return s, fmt.Errorf("read schema: not in this database: %w", storage.ErrNotFound)
 	}
 	if err != nil {
 		return s, wrap("read schema", err)
@@ -147,8 +157,8 @@ func readSchema(ctx context.Context, db queryer) (schema, error) {
 		return s, &SchemaError{MinBinary: s.minBinary, Binary: schemaVersion}
 	}
 	if s.version < schemaVersion {
-		return s, fmt.Errorf("read schema: version %d is older than version %d of this binary: "+
-			"run `scheduler migrate` first: %w", s.version, schemaVersion, storage.ErrNotFound)
+		return s, fmt.Errorf("read schema: version %d is older than version %d of this binary: %w",
+			s.version, schemaVersion, storage.ErrNotFound)
 	}
 	return s, nil
 }

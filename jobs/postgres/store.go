@@ -211,7 +211,7 @@ func (s *Store) prepare(ctx context.Context, migrated bool) error {
 	if err := requireReadCommitted(ctx, s.pool); err != nil {
 		return err
 	}
-	schema, err := readSchema(ctx, s.pool)
+	schema, err := requireSchema(ctx, s.pool)
 	if err != nil {
 		return err
 	}
@@ -225,7 +225,7 @@ func (s *Store) checkJobsRole(ctx context.Context) error {
 	if err := requireReadCommitted(ctx, s.work); err != nil {
 		return fmt.Errorf("role of jobs: %w", err)
 	}
-	schema, err := readSchema(ctx, s.work)
+	schema, err := requireSchema(ctx, s.work)
 	if err != nil {
 		return fmt.Errorf("role of jobs: %w", err)
 	}

@@ -139,7 +139,7 @@ func (s *Store) TriggerTx(ctx context.Context, tx pgx.Tx, a storage.Action,
 	r.Key, a.Key, r.Adopter = cmp.Or(r.Key, uuid.NewString()), "", uuid.Nil
 	var answer storage.Triggered
 	err := pgx.BeginFunc(ctx, schemaTx{tx, s.schema}, func(savepoint pgx.Tx) error {
-		schema, err := readSchema(ctx, savepoint)
+		schema, err := requireSchema(ctx, savepoint)
 		if err != nil {
 			return err
 		}
