@@ -42,6 +42,24 @@ func checkName(ctx context.Context, in cluster, what, name string, names namesIn
 	return false, nil
 }
 
+// checkGroup returns the error of checkName for a group, and writes a note if no job is in it.
+func (c *commandLine) checkGroup(ctx context.Context, in cluster, group string) error {
+	known, err := checkName(ctx, in, "group", group, groupsIn)
+	if err == nil && !known {
+		fmt.Fprintf(c.errOut, "scheduler: note: no job is in group %q now\n", group)
+	}
+	return err
+}
+
+// checkReplica returns the error of checkName for a replica, and writes a note if it is not listed.
+func (c *commandLine) checkReplica(ctx context.Context, in cluster, replica string) error {
+	known, err := checkName(ctx, in, "replica", replica, replicasIn)
+	if err == nil && !known {
+		fmt.Fprintf(c.errOut, "scheduler: note: no replica has the name %q now\n", replica)
+	}
+	return err
+}
+
 // withJobAdvice adds advice to the error for a job that the store or the configuration of the
 // command does not have.
 func withJobAdvice(ctx context.Context, in cluster, err error, job string) error {

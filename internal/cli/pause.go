@@ -26,13 +26,8 @@ Running runs continue. A paused job can still be triggered with --even-paused.`,
 		}
 		return a.withCluster(ctx, func(in cluster) error {
 			if flags.group != "" {
-				known, err := checkName(ctx, in, "group", flags.group, groupsIn)
-				if err != nil {
+				if err := a.checkGroup(ctx, in, flags.group); err != nil {
 					return fmt.Errorf("pause: %w", err)
-				}
-				if !known {
-					fmt.Fprintf(a.errOut, "scheduler: note: no job is in group %q now\n",
-						flags.group)
 				}
 			}
 			p, err := in.Pause(ctx, a.reason, target)

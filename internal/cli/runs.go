@@ -67,7 +67,7 @@ func (c *commandLine) runsCommand() *cobra.Command {
 			return c.withCluster(cmd.Context(), func(in cluster) error {
 				list, err := in.Runs(cmd.Context(), filter)
 				if err == nil && len(list) == 0 {
-					err = checkFilter(cmd.Context(), in, filter)
+					err = c.checkFilter(cmd.Context(), in, filter)
 				}
 				if err != nil {
 					return err
@@ -123,9 +123,10 @@ func runRows(list []storage.Record) (header string, rows [][]string) {
 	return "RUN\tJOB\tSCHEDULED\tSTATE\t~REPLICA\t~STARTED\tTOOK\t" + until + "\t…WHY", rows
 }
 
-// checkFilter returns an error for a name in a filter that is not in the cluster. The history may
-// have runs of former jobs and replicas, so that only a list without runs shows a wrong name.
-func checkFilter(ctx context.Context, in cluster, f storage.RunFilter) error {
+// checkFilter returns an error or writes a note for a name in a filter that is not in the cluster.
+// The history may have runs of former jobs and replicas, so that only a list without runs shows a
+// wrong name.
+func (c *commandLine) checkFilter(ctx context.Context, in cluster, f storage.RunFilter) error {
 	if err := checkJob(ctx, in, f.Job); err != nil {
 		return err
 	}
@@ -135,15 +136,14 @@ func checkFilter(ctx context.Context, in cluster, f storage.RunFilter) error {
 		}
 	}
 	if f.Group != "" {
-		if _, err := checkName(ctx, in, "group", f.Group, groupsIn); err != nil {
+		if err := c.checkGroup(ctx, in, f.Group); err != nil {
 			return err
 		}
 	}
 	if f.Replica == "" {
 		return nil
 	}
-	_, err := checkName(ctx, in, "replica", f.Replica, replicasIn)
-	return err
+	return c.checkReplica(ctx, in, f.Replica)
 }
 
 // checkJob returns an error if a job of this name, unless it is "", is not in the cluster.

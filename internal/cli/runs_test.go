@@ -126,3 +126,19 @@ func TestRunsCommandFiltersByJobs(t *testing.T) {
 		}
 	}
 }
+
+// TestRunsCommandNotesUnknownNames checks the note for a list that is empty because of a name that
+// the cluster does not have.
+func TestRunsCommandNotesUnknownNames(t *testing.T) {
+	path, _ := retriedStore(t)
+	for _, test := range [][3]string{
+		{"--replica", "nope", "scheduler: note: no replica has the name \"nope\" now\n"},
+		{"--group", "nope", "scheduler: note: no job is in group \"nope\" now\n"},
+		{"--replica", "web-1", ""},
+	} {
+		if got := perform(t, nil, "runs", "-c", path, "--state", "failed", test[0],
+			test[1]); got.code != 0 || got.notes != test[2] {
+			t.Errorf("%s %s: got %+v, want the note %q", test[0], test[1], got, test[2])
+		}
+	}
+}

@@ -182,9 +182,10 @@ func (c *cluster) expectRuns(held run) {
 		int64(list[0].Token) != held.Token {
 		c.t.Errorf("runs: %+v, want %+v", list, held)
 	}
-	c.commandJSON(&list, "runs", "--replica", "nobody")
-	if len(list) != 0 {
-		c.t.Errorf("runs of an unknown job: %+v", list)
+	const note = "scheduler: note: no replica has the name \"nobody\" now\n"
+	if s := c.command("runs", "--replica", "nobody", "-o", "json"); s.code != 0 ||
+		strings.TrimSpace(s.out) != "[]" || s.err != note {
+		c.t.Errorf("runs of an unknown replica: %+v, want none, and a note", s)
 	}
 	c.commandJSON(&list, "runs", "-n", "1")
 	if len(list) != 1 {
