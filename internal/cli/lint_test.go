@@ -72,3 +72,16 @@ func TestLint(t *testing.T) {
 		t.Errorf("one job: %+v", got)
 	}
 }
+
+// TestLintOfExamples checks that the configurations that people copy lock their tables.
+func TestLintOfExamples(t *testing.T) {
+	paths, err := filepath.Glob("../../configs/*.yaml")
+	if err != nil || len(paths) < 3 {
+		t.Fatalf("found %q, %v", paths, err)
+	}
+	for _, path := range paths {
+		if got := perform(t, nil, "lint", "-c", path); got.code != 0 {
+			t.Errorf("%s: got %+v", path, got)
+		}
+	}
+}
