@@ -46,6 +46,9 @@ func newReplica(given []Option) (*Replica, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := o.requireDatabase(); err != nil {
+		return nil, err
+	}
 	program := o.Options
 	if o.fromFile {
 		program.Load = o.load // for reloads by the API

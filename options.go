@@ -51,13 +51,29 @@ func setsDatabase(name, url string) Option {
 	}
 }
 
-// checkDatabase returns an error if the options set two databases, or a pool that is nil.
+// driverAdvice is how to get a driver for SQLite.
+const driverAdvice = "sqlite.Driver of the package github.com/holdfast-dev/holdfast/jobs/sqlite"
+
+// requireDatabase returns an error if no option sets the database or the configuration, and the
+// program cannot open the default database.
+func (o *options) requireDatabase() error {
+	if slices.Contains(o.replaced, urlKey) || o.given || o.fromFile || o.Driver != nil {
+		return nil
+	}
+	return errors.New("found no database, expected holdfast.WithPostgres, " +
+		"holdfast.WithPostgresPool, or holdfast.WithSQLite with " + driverAdvice)
+}
+
+// checkDatabase returns an error if the options set two databases, or a pool or a driver that is
+// nil.
 func (o *options) checkDatabase() error {
 	switch {
 	case len(o.stores) > 1:
 		return fmt.Errorf("found %s, expected one of them", strings.Join(o.stores, " and "))
 	case slices.Contains(o.stores, withPool) && o.Pool == nil:
 		return errors.New("found nil in WithPostgresPool, expected a pool")
+	case slices.Contains(o.stores, withSQLite) && o.Driver == nil:
+		return errors.New("found nil as the driver in WithSQLite, expected " + driverAdvice)
 	}
 	return nil
 }
@@ -149,12 +165,14 @@ func WithSchema(name string) Option {
 	return change("database.schema", func(c *configs.Config) { c.Database.Schema = name })
 }
 
+const withSQLite = "WithSQLite"
+
 // WithSQLite sets the database: a file, which belongs to one process. The driver is sqlite.Driver
 // of package jobs/sqlite.
 func WithSQLite(driver storage.Driver, path string) Option {
 	return func(o *options) {
 		WithDriver(driver)(o)
-		setsDatabase("WithSQLite", "sqlite://"+filepath.ToSlash(path))(o)
+		setsDatabase(withSQLite, "sqlite://"+filepath.ToSlash(path))(o)
 	}
 }
 

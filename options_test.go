@@ -142,12 +142,23 @@ func TestTracingNeedsAnExporter(t *testing.T) {
 // TestSQLiteNeedsADriver checks that a program without SQLite refuses a SQLite database, which is
 // also the default, and says what to write.
 func TestSQLiteNeedsADriver(t *testing.T) {
-	for name, given := range map[string][]holdfast.Option{"nothing": nil,
-		"nil": {holdfast.WithSQLite(nil, "a.db")}} {
-		if _, err := holdfast.New(given...); err == nil ||
-			!strings.Contains(err.Error(), "expected holdfast.WithPostgres, or "+
-				"holdfast.WithDriver(sqlite.Driver)") {
-			t.Errorf("%s: got %v", name, err)
+	const driver = "sqlite.Driver of the package github.com/holdfast-dev/holdfast/jobs/sqlite"
+	for _, test := range []struct {
+		given []holdfast.Option
+		want  string
+	}{
+		{nil, "found no database, expected holdfast.WithPostgres, holdfast.WithPostgresPool, " +
+			"or holdfast.WithSQLite with " + driver},
+		{[]holdfast.Option{holdfast.WithSQLite(nil, "a.db")},
+			"found nil as the driver in WithSQLite, expected " + driver},
+		{[]holdfast.Option{holdfast.WithConfig(parsed(t, "database: {url: 'sqlite://a.db'}\n"+
+			"admin: {listen: ''}"))},
+			"found the SQLite file a.db as the database of a program without SQLite, expected " +
+				"holdfast.WithPostgres, or holdfast.WithDriver(sqlite.Driver) with the package " +
+				"github.com/holdfast-dev/holdfast/jobs/sqlite"},
+	} {
+		if _, err := holdfast.New(test.given...); err == nil || err.Error() != test.want {
+			t.Errorf("got %v, want %q", err, test.want)
 		}
 	}
 	if _, err := holdfast.New(holdfast.WithSQLite(sqlite.Driver, "a.db")); err != nil {
