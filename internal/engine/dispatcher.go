@@ -108,9 +108,13 @@ func (d *dispatcher) tick() {
 			d.logOverdue(p)
 		}
 	}
-	for at := d.timetable.next(); !at.IsZero() && !at.After(now); at = d.timetable.next() {
-		d.taken = time.Now()
-		members := d.ranking.at(d.taken)
+	at := d.timetable.next()
+	if at.IsZero() || at.After(now) {
+		return
+	}
+	d.taken = time.Now()
+	members := d.ranking.at(d.taken)
+	for ; !at.IsZero() && !at.After(now); at = d.timetable.next() {
 		if members.len() > sharedRank {
 			d.due = d.timetable.popEarliest(d.due[:0])
 		} else { // there are no subsets, so the buffer need not hold all firings of a time
