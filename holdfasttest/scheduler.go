@@ -92,7 +92,8 @@ func (s *Scheduler) start(runs storage.RunStore,
 	log := zerolog.New(zerolog.ConsoleWriter{Out: s.t.Output(), NoColor: true,
 		TimeFormat: time.DateTime}).Level(zerolog.WarnLevel).With().Timestamp().Logger()
 	shared := &app.Shared{Locks: app.InMemory(), Unpaced: true,
-		Store: app.Storage{Store: s.store, RunStore: runs, Events: noAudit{}},
+		Store: app.Storage{Store: s.store, RunStore: runs, Events: noAudit{},
+			Outbox: noOutbox{}},
 		Databases: func(name string) engine.Database {
 			d := &jobDatabase{name: name}
 			d.RunStore, d.db = open(newDatabaseRuns(storedRuns{s.store}))
