@@ -30,8 +30,8 @@ func (c *checker) checkEndpoint(t *Tracing, path string) {
 	parsed, err := url.Parse(t.Endpoint)
 	switch {
 	case err == nil && (parsed.User != nil || parsed.RawQuery != ""): // the exporter drops a query
-		c.fail(path, "found a user or a query in the URL (it is not shown), expected an http:// or "+
-			"https:// URL without: put what the collector asks for into tracing.headers")
+		c.fail(path, "found a user or a query in the URL (it is not shown), expected an http:// "+
+			"or https:// URL without them: set what the collector needs in tracing.headers")
 	case err != nil || !isWeb(parsed) || parsed.Fragment != "":
 		c.fail(path, "found %s, expected an http:// or https:// URL such as "+
 			"http://127.0.0.1:4318/v1/traces", c.foundURL(path))

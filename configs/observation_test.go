@@ -33,7 +33,7 @@ func TestObservationMistakes(t *testing.T) {
 	const good = "endpoint: 'http://c'"
 	const web = "expected an http:// or https:// URL such as http://127.0.0.1:4318/v1/traces"
 	const notShown = "a user or a query in the URL (it is not shown), expected an http:// or " +
-		"https:// URL without: put what the collector asks for into tracing.headers"
+		"https:// URL without them: set what the collector needs in tracing.headers"
 	for _, test := range []struct{ name, text, want string }{
 		{"no endpoint", "tracing: {sample: 1}", "1:10: tracing.endpoint: found nothing, " + web},
 		{"no URL", "tracing: {endpoint: 'collector:4318'}",

@@ -33,7 +33,7 @@ func (f *firing) isBehind() bool { return f.turn.before != nil && !f.turn.before
 // awaitTurn waits until the first try of the firing before has ended, or until ctx ends.
 func (f *firing) awaitTurn(ctx context.Context) {
 	before := f.turn.before
-	f.turn.before = nil // a queue would keep all its firings in memory
+	f.turn.before = nil // otherwise each firing would keep all earlier ones in memory
 	if before == nil {
 		return
 	}
