@@ -153,7 +153,7 @@ func (d *drift) compare(ctx context.Context, list sessionList) {
 func (d *drift) live(replicas []storage.ReplicaView) (live []storage.ReplicaView) {
 	now := d.now()
 	for _, r := range replicas {
-		if r.EndedAt == nil && now.Before(r.ExpiresAt) {
+		if r.LiveAt(now) {
 			live = append(live, r)
 		}
 	}

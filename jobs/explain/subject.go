@@ -175,7 +175,7 @@ func (s *subject) startingReplicas() (live int, why string, err error) {
 	}
 	draining := 0
 	for _, r := range replicas {
-		if r.EndedAt == nil && s.Now.Before(r.ExpiresAt) && !r.Stopping {
+		if r.LiveAt(s.Now) && !r.Stopping {
 			live++
 			if r.Draining {
 				draining++

@@ -49,7 +49,7 @@ func (o *Operations) requireReplica(ctx context.Context, job string) error {
 		return err
 	}
 	for _, r := range replicas {
-		if r.EndedAt == nil && now.Before(r.ExpiresAt) && !r.Draining && !r.Stopping {
+		if r.LiveAt(now) && !r.Draining && !r.Stopping {
 			return nil
 		}
 	}

@@ -97,6 +97,11 @@ type ReplicaView struct {
 	Databases []DatabaseState `json:"databases,omitempty"`
 }
 
+// LiveAt reports whether the session is live at now by the store's clock.
+func (r ReplicaView) LiveAt(now time.Time) bool {
+	return r.EndedAt == nil && now.Before(r.ExpiresAt)
+}
+
 // RunFilter narrows a list of runs.
 type RunFilter struct {
 	Job string
