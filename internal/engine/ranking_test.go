@@ -30,7 +30,7 @@ func rankingOf(sessions []storage.ReplicaView, own uuid.UUID) *ranking {
 // Replicas that know the same sessions have different ranks for each firing, and each of them is
 // the first replica of about as many firings.
 func TestReplicasHaveDifferentRanks(t *testing.T) {
-	const replicas, firings = 5, 1000
+	const replicas, firings = 5, 5000 // the standard deviation of a share is 28
 	sessions := liveSessions(replicas)
 	var rankings []*ranking
 	for _, s := range sessions {

@@ -66,8 +66,8 @@ func always(took time.Duration) func(int) time.Duration {
 	return func(int) time.Duration { return took }
 }
 
-// The more quick firings are due together, the more replicas share them. In time, all replicas have
-// the same share. Slow firings are always shared by all.
+// The more quick firings are due together, the more replicas share them. Slow firings are always
+// shared by all.
 func TestFewReplicasShareQuickFirings(t *testing.T) {
 	const quick, slow = 10 * time.Microsecond, time.Second
 	for _, test := range []struct {
@@ -90,12 +90,7 @@ func TestFewReplicasShareQuickFirings(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(test), func(t *testing.T) {
 			c := newSubsetTest(t, test.replicas)
-			times := soak.Pick(5, 20)
-			if test.firings == 1 {
-				times = 60 // so that most replicas have it once
-			}
-			shares := map[int]int{}
-			for period := range times {
+			for period := range soak.Pick(5, 20) {
 				sharing := map[int]bool{}
 				at := time.Unix(0, int64(period)*int64(subsetPeriod))
 				for _, ranks := range c.due(at, test.firings, always(test.took), 0) {
@@ -104,20 +99,38 @@ func TestFewReplicasShareQuickFirings(t *testing.T) {
 							t.Fatalf("%d replicas have rank %d for a firing, want one", n, rank)
 						}
 					}
-					first := ranks[0][0]
-					sharing[first] = true
-					shares[first]++
+					sharing[ranks[0][0]] = true
 				}
 				if n := len(sharing); n != test.want {
 					t.Errorf("%d replicas share the firings of a time, want %d", n, test.want)
 				}
 			}
-			// Each period chooses its replicas anew, so a few periods choose some of them again.
-			if n, least := len(shares), min(test.replicas*2/3, times*test.want/2); n < least {
-				t.Errorf("%d of %d replicas had firings in %d periods, want %d or more", n,
-					test.replicas, times, least)
-			}
 		})
+	}
+}
+
+// In the long run, all replicas are in the subset of as many periods.
+func TestReplicasShareThePeriods(t *testing.T) {
+	const periods, tolerance = 4000, 200 // the standard deviation is 27 at most
+	for _, replicas := range []int{4, 12, 24, 48} {
+		sessions := liveSessions(replicas)
+		in, want := 0, periods*sharedRank/replicas
+		for _, s := range sessions {
+			members, n := rankingOf(sessions, s.Session).at(time.Now()), 0
+			for period := range int64(periods) {
+				if (&subset{}).choose(members, sharedRank, period) != nil {
+					n++
+				}
+			}
+			if n < want-tolerance || n > want+tolerance {
+				t.Errorf("one of %d replicas is in the subset of %d of %d periods, want about %d",
+					replicas, n, periods, want)
+			}
+			in += n
+		}
+		if want := periods * sharedRank; in != want {
+			t.Errorf("%d replicas are in the subsets of %d periods, want %d", in, periods, want)
+		}
 	}
 }
 
