@@ -309,6 +309,35 @@ func TestLocksWithoutAClaimDelayAFiringOfTheirJob(t *testing.T) {
 	}
 }
 
+// Late firings of a job have the only worker one after the other, although the first of them meets
+// advisory locks without a claim and tries again. None keeps the worker while it waits for another.
+func TestLateFiringsPassTheOnlyWorkerOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		j := job(t, "job", 5*time.Second, "orders")
+		o := c.options("a", takes(0), j)
+		o.Workers = 1
+		stop := c.start(o)
+		time.Sleep(time.Second) // the job is registered
+		stop()
+		lock, err := o.Locker.TryAcquireIn(t.Context(), uuid.New(), locking.Owner{
+			Replica: "b", Job: "job", Run: uuid.NewString()}, j.Resources)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(22 * time.Second) // four firings are late
+		stop = c.start(o)
+		time.Sleep(2 * time.Second)
+		stop()
+		if err := lock.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if got := c.outcomes("job"); !slices.Contains(got, "succeeded") || len(got) < 4 {
+			t.Errorf("got %v, want an end of each late firing", got)
+		}
+	})
+}
+
 // A firing whose start waits for a row lock queues for a worker again, and releases its locks
 // meanwhile, because the wait has no known end.
 func TestFiringThatQueuesForAWorkerHoldsNoLock(t *testing.T) {

@@ -195,7 +195,6 @@ func (x *executor) obtain(stop context.Context, f *firing) *claim {
 			release(f, lock)
 			rowHeld = errors.Is(err, storage.ErrRowHeld)
 			if err != nil {
-				f.endTurn()
 				if !x.startsAgain(stop, f, err, blocked) {
 					return nil
 				}

@@ -9,7 +9,10 @@ import (
 
 // firstTurn lets the firings of one job that this replica begins make their first tries in the
 // order in which they left the queue. So the oldest of several late firings of a job starts first.
-// The zero value belongs to a firing that waits for no other one. It may be used concurrently.
+// A firing that waits for its turn already has its worker, unless it began early, and its slots.
+// They may be the last ones. So the firing whose turn it is keeps its own: when it gives them back,
+// its turn ends. The zero value belongs to a firing that waits for no other one. It may be used
+// concurrently.
 type firstTurn struct {
 	before *firing // the firing of the same job whose first try has not ended; nil if there is none
 

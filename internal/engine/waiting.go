@@ -114,11 +114,12 @@ func (w waiter) sleep(stop context.Context, f *firing, d time.Duration) bool {
 	return idle(stop, f, d, nil) && w.takeWorker(stop, f)
 }
 
-// sleepBehind is sleep for a firing that has met another run of its job. The sleep is traced as a
-// wait for that run.
+// sleepBehind lets a firing sleep that has met another run of its job. It reports whether the
+// firing goes on. The firing keeps its worker, because it keeps its turn: see firstTurn. The sleep
+// is traced as a wait for that run.
 func (w waiter) sleepBehind(stop context.Context, f *firing, d time.Duration) bool {
 	start := f.spans.now()
-	if !w.sleep(stop, f, d) {
+	if !rest(stop, f, d, nil) {
 		return false
 	}
 	f.spans.waited(start, f.overlap())
@@ -127,7 +128,13 @@ func (w waiter) sleepBehind(stop context.Context, f *firing, d time.Duration) bo
 
 // idle gives the worker back for d, or until wake is closed. It reports whether the firing goes on.
 func idle(stop context.Context, f *firing, d time.Duration, wake <-chan struct{}) bool {
+	f.endTurn()
 	f.worker.giveBack()
+	return rest(stop, f, d, wake)
+}
+
+// rest waits for d, or until wake is closed. It reports whether the firing goes on.
+func rest(stop context.Context, f *firing, d time.Duration, wake <-chan struct{}) bool {
 	timer := sleep.Timer(d)
 	defer timer.Stop()
 	select {
