@@ -87,6 +87,9 @@ func (d *dispatcher) run(ctx context.Context) {
 	}
 }
 
+// dueKeeps is the largest capacity that the buffer of tick keeps, in items.
+const dueKeeps = 8192
+
 // dropInterval is the shortest time between two looks at the parked firings.
 const dropInterval = time.Second
 
@@ -129,7 +132,7 @@ func (d *dispatcher) tick() {
 		for _, p := range d.due {
 			d.routeAll(p, now)
 		}
-		if clear(d.due); cap(d.due) > sequenceKeeps {
+		if clear(d.due); cap(d.due) > dueKeeps {
 			d.due = nil
 		}
 	}
@@ -181,7 +184,7 @@ func (d *dispatcher) route(p planned, now time.Time) {
 	if p.rank > 0 {
 		d.lookout.add(p)
 	} else {
-		d.ready.push(p.pending(now))
+		d.ready.add(p, now)
 	}
 }
 

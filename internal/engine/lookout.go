@@ -215,7 +215,7 @@ func (l *lookout) look(ctx context.Context) (again bool) {
 				few--
 			}
 			free--
-			l.ready.push(t.pending(now))
+			l.ready.add(t.planned, now)
 		}
 		l.put(left...)
 		if len(left) > 0 {
@@ -301,7 +301,7 @@ func (p planned) firing() storage.Firing {
 	return storage.Firing{Job: p.entry.Name, ScheduledAt: p.scheduledAt}
 }
 
-// pending returns the firing for the queue.
+// pending returns the firing as one that has left the queue.
 func (p planned) pending(now time.Time) pending {
 	return pending{Firing: p.firing(), entry: p.entry, attempt: 1, since: now, rank: int(p.rank),
 		burst: p.burst}

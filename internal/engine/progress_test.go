@@ -40,7 +40,7 @@ func newLateBurst(t *testing.T, replicas, n int, threshold time.Duration) *burst
 		for _, p := range m.turns() {
 			p.rank = 0
 			o.share(&p, time.Minute, members)
-			o.ready.push(p.pending(m.start))
+			o.ready.add(p, m.start)
 		}
 	}
 	return m
@@ -212,7 +212,7 @@ func TestProgressOfOtherBursts(t *testing.T) {
 			p := planned{scheduledAt: time.Now(), entry: e, ranked: true}
 			l.share(&p, time.Minute, l.ranking.at(time.Now()))
 			bursts = append(bursts, p.burst)
-			l.ready.push(p.pending(time.Now()))
+			l.ready.add(p, time.Now())
 		}
 		l.mu.Lock()
 		l.countProgress(bursts[1])

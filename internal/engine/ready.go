@@ -31,25 +31,17 @@ type pending struct {
 	triggerLimit  *time.Time      // adopted run: StartBy of its record
 	done          func()          // called when this replica no longer tracks the run
 
-	slots         *slotSet  // the slots that it needs besides a worker
-	queuePosition time.Time // see QueuePosition
-	rank          int       // of this replica for the firing (see ranking), or unranked
-	burst         *burst    // nil if the firing was not added to one
-	mixed         uint64    // differs by replica
-}
-
-func (p *pending) before(other *pending) bool {
-	return cmp.Or(p.queuePosition.Compare(other.queuePosition),
-		p.ScheduledAt.Compare(other.ScheduledAt), cmp.Compare(p.rank, other.rank),
-		cmp.Compare(p.mixed, other.mixed)) < 0
+	slots *slotSet // the slots that it needs besides a worker
+	rank  int      // of this replica for the firing (see ranking), or unranked
+	burst *burst   // nil if the firing was not added to one
 }
 
 // mayBeginEarly reports whether the firing may begin without a worker: its job is quick. An adopted
 // run may not, because it may have begun early before and got no worker. A firing with a deadline
 // may not, because the deadline applies until its handler is called.
-func (p *pending) mayBeginEarly() bool {
-	return p.adopted == uuid.Nil && p.entry.Deadline == 0 && p.entry.quickness.isQuick()
-}
+func (p *pending) mayBeginEarly() bool { return p.adopted == uuid.Nil && p.entry.mayBeginEarly() }
+
+func (e *entry) mayBeginEarly() bool { return e.Deadline == 0 && e.quickness.isQuick() }
 
 // paced reports whether the firing counts as a late run: it is late, and its run has not begun.
 func (p pending) paced() bool { return p.late && p.attempt <= 1 }
@@ -60,13 +52,45 @@ func (p *pending) overdue(now time.Time) bool {
 	return p.adopted == uuid.Nil && p.entry.overdue(p.ScheduledAt, now)
 }
 
+// queued is an item of the queue. A firing of the timetable becomes a pending one when it leaves the
+// queue: when 100,000 jobs are due together, most of them wait there.
+type queued struct {
+	position time.Time // see QueuePosition
+	mixed    uint64    // differs by replica
+	since    time.Time
+	planned           // rank is always set
+	pending  *pending // nil for a firing of the timetable
+}
+
+func (q *queued) before(other *queued) bool {
+	return cmp.Or(q.position.Compare(other.position),
+		q.scheduledAt.Compare(other.scheduledAt), cmp.Compare(q.rank, other.rank),
+		cmp.Compare(q.mixed, other.mixed)) < 0
+}
+
+// firing returns the pending firing of the item.
+func (q *queued) firing() *pending {
+	if q.pending != nil {
+		return q.pending
+	}
+	p := q.planned.pending(q.since)
+	return &p
+}
+
+func (q *queued) mayBeginEarly() bool {
+	if q.pending != nil {
+		return q.pending.mayBeginEarly()
+	}
+	return q.entry.mayBeginEarly()
+}
+
 // ready is the queue of pending firings. It is sorted by their positions, then by the rank of this
 // replica, and then in an order that differs by replica, so that replicas do not all try the same
 // firing at the same time. It may be used concurrently.
 type ready struct {
 	seed    uint64 // of this replica
 	mu      sync.Mutex
-	queue   []*pending        // a heap
+	queue   []*queued         // a heap
 	adopted int               // how many in the queue are adopted
 	late    *slots            // for late runs
 	groups  map[string]*slots // by group, for groups with a limit per replica
@@ -81,9 +105,17 @@ func newReady(replica string, late int) *ready {
 		wake: make(chan struct{}, 1), idle: make(chan struct{}, 1)}
 }
 
-// push adds a firing.
+// add adds a firing of the timetable.
+func (r *ready) add(p planned, now time.Time) {
+	q := &queued{planned: p, since: now, mixed: mix(r.seed ^ hashText(p.entry.Name)),
+		position: storage.QueuePosition(p.scheduledAt, p.entry.EffectivePriority())}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.enqueue(q)
+}
+
+// push adds an adopted run, or a firing that has left the queue.
 func (r *ready) push(p pending) {
-	p.mixed = mix(r.seed ^ hashText(p.Job))
 	since := p.queued
 	if since.IsZero() {
 		since = p.ScheduledAt
@@ -92,12 +124,14 @@ func (r *ready) push(p pending) {
 	if p.runOfBackfill() {
 		priority = storage.BackfillPriority
 	}
-	p.queuePosition = storage.QueuePosition(since, priority)
+	q := &queued{position: storage.QueuePosition(since, priority),
+		mixed:   mix(r.seed ^ hashText(p.Job)),
+		planned: planned{scheduledAt: p.ScheduledAt, rank: int16(p.rank)}, pending: &p}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p.slots = r.slotsOf(p)
 	p.countAdopted(1)
-	r.enqueue(&p)
+	r.enqueue(q)
 }
 
 // countAdopted adds n to the number of adopted runs that wait for the slots of this one. The caller
@@ -110,12 +144,26 @@ func (p *pending) countAdopted(n int) {
 	}
 }
 
-func (r *ready) enqueue(p *pending) {
-	pushHeap(&r.queue, p)
-	if p.adopted != uuid.Nil {
+func (r *ready) enqueue(q *queued) {
+	pushHeap(&r.queue, q)
+	if q.isAdopted() {
 		r.adopted++
 	}
 	signal(r.wake)
+}
+
+func (q *queued) isAdopted() bool { return q.pending != nil && q.pending.adopted != uuid.Nil }
+
+// remove removes the first item.
+func (r *ready) remove() *queued {
+	q := popHeap(&r.queue)
+	if len(r.queue) == 0 {
+		signal(r.idle)
+	}
+	if q.isAdopted() {
+		r.adopted--
+	}
+	return q
 }
 
 // pop removes the first firing whose slots are free, and takes them, or reports that there is none.
@@ -124,15 +172,14 @@ func (r *ready) pop() (pending, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for len(r.queue) > 0 {
-		p := popHeap(&r.queue)
-		if len(r.queue) == 0 {
-			signal(r.idle)
-		}
-		if p.adopted != uuid.Nil {
-			r.adopted--
+		q := r.remove()
+		p := q.firing()
+		if q.pending == nil {
+			p.slots = r.slotsOf(*p)
+			q.pending = p
 		}
 		if full := r.tryTake(p.slots); full != nil {
-			r.park(p, full)
+			r.park(q, full)
 			continue
 		}
 		p.countAdopted(-1)
@@ -153,8 +200,9 @@ func (r *ready) takeAll() []pending {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var all []pending
-	take := func(heap *[]*pending) {
-		for _, p := range *heap {
+	take := func(heap *[]*queued) {
+		for _, q := range *heap {
+			p := q.firing()
 			p.countAdopted(-1)
 			all = append(all, *p)
 		}

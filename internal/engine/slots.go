@@ -17,7 +17,7 @@ type slots struct {
 	adopted int  // how many adopted runs that need a slot are queued or parked
 	left    bool // the last adoption had no room for all runs, so some may wait in the store
 	limit   *semaphore.Weighted
-	parked  []*pending // a heap
+	parked  []*queued // a heap
 }
 
 func newSlots(n int) *slots { return &slots{all: n, limit: semaphore.NewWeighted(int64(n))} }
@@ -126,9 +126,9 @@ func (r *ready) giveLocked(taken []*slots) {
 
 // park parks a firing until the slot is free. The firing may have been woken for other slots, so it
 // wakes the next firing for each of them.
-func (r *ready) park(p *pending, full *slots) {
-	pushHeap(&full.parked, p)
-	for _, s := range p.slots.needs {
+func (r *ready) park(q *queued, full *slots) {
+	pushHeap(&full.parked, q)
+	for _, s := range q.pending.slots.needs {
 		if s != full {
 			r.unpark(s)
 		}
@@ -144,13 +144,13 @@ func (r *ready) dropParked(now time.Time) (overdue []*pending) {
 	for _, s := range r.groups {
 		all := s.parked
 		s.parked = all[:0] // it grows only over elements that the loop has read
-		for _, p := range all {
-			switch {
+		for _, q := range all {
+			switch p := q.pending; {
 			case p.adopted == uuid.Nil && p.entry.gone.Load():
 			case p.overdue(now):
 				overdue = append(overdue, p)
 			default:
-				pushHeap(&s.parked, p)
+				pushHeap(&s.parked, q)
 			}
 		}
 		clear(all[len(s.parked):])

@@ -182,8 +182,9 @@ func (t *timetable) firstTwo() (first planned, second time.Time) {
 	for i := range t.sequences {
 		switch s := &t.sequences[i]; {
 		case s == earliest:
-			if first = s.items[s.first]; s.first+1 < len(s.items) {
-				add(s.items[s.first+1].at())
+			first = s.blocks[0][s.first]
+			if next := s.second(); next != nil {
+				add(next.at())
 			}
 		case !s.isEmpty():
 			add(s.head)

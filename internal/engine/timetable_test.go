@@ -14,9 +14,46 @@ func (t *timetable) all() []planned {
 	t.putLast()
 	all := slices.Clone(t.heap)
 	for _, s := range t.sequences {
-		all = append(all, s.items[s.first:]...)
+		for i, block := range s.blocks {
+			if i == 0 {
+				block = block[s.first:]
+			}
+			all = append(all, block...)
+		}
 	}
 	return all
+}
+
+// A sequence returns its items in order, wherever its blocks begin and end.
+func TestSequenceOfSeveralBlocks(t *testing.T) {
+	var s sequence
+	begin := time.Unix(1_000_000, 0)
+	added, taken := 0, 0
+	for _, change := range []int{1, -1, 3 * blockLen, -blockLen, 1 - blockLen, -1, blockLen - 1,
+		2, -blockLen, -blockLen - 1} {
+		for ; change > 0; change-- {
+			at := begin.Add(time.Duration(added) * time.Millisecond)
+			s.add(planned{scheduledAt: at}, at)
+			added++
+		}
+		for ; change < 0; change++ {
+			want := begin.Add(time.Duration(taken) * time.Millisecond)
+			if second := s.second(); second == nil != (added-taken == 1) ||
+				second != nil && !second.at().Equal(want.Add(time.Millisecond)) {
+				t.Fatalf("second of %d items: got %v", added-taken, second)
+			}
+			if p := s.pop(); !p.at().Equal(want) {
+				t.Fatalf("item %d: got %s, want %s", taken, p.at(), want)
+			}
+			taken++
+		}
+		if s.isEmpty() != (added == taken) {
+			t.Fatalf("%d of %d items were taken: got empty: %t", taken, added, s.isEmpty())
+		}
+	}
+	if !s.isEmpty() {
+		t.Errorf("%d items are left", added-taken)
+	}
 }
 
 // The earliest item is always the next one, whether it is in a sequence or in the heap. None is
