@@ -86,7 +86,7 @@ func (p performer) perform(f *firing, c *claim,
 	if uncalled == nil {
 		ended, leftBehind = callTraced(ctx, f, c, handler, run)
 	} else {
-		f.worker.free()
+		f.worker.endCall()
 		ended = judge(ctx, context.Cause(ctx))
 	}
 	took := time.Since(start)
@@ -215,14 +215,14 @@ func mayRunElsewhere(ctx context.Context) bool {
 // isStopped reports whether the context of an attempt has ended because this replica stops.
 func isStopped(ctx context.Context) bool { return errors.Is(context.Cause(ctx), jobs.ErrShutdown) }
 
-// callTraced calls the handler and gives the worker back. The next firing starts while this end is
-// recorded. Limits on runs count this one until then.
+// callTraced calls the handler and gives the worker back, and the slot for late runs with it. The
+// next firing starts while this end is recorded. Limits on runs count this one until then.
 func callTraced(ctx context.Context, f *firing, c *claim, handler jobs.HandlerFunc,
 	run *jobs.Run) (ended outcome, leftBehind bool) {
 	traced, leave := f.spans.handler(ctx, c.token)
 	ended, leftBehind = call(traced, f.entry.quickness.measure(handler), run, f.entry.Timeout)
 	ended.err, ended.detail = f.entry.mask.Error(ended.err), f.entry.mask.Text(ended.detail)
-	f.worker.free()
+	f.worker.endCall()
 	leave(ended)
 	return ended, leftBehind
 }

@@ -52,8 +52,8 @@ func (p *pending) overdue(now time.Time) bool {
 	return p.adopted == uuid.Nil && p.entry.overdue(p.ScheduledAt, now)
 }
 
-// queued is an item of the queue. A firing of the timetable becomes a pending one when it leaves the
-// queue: when 100,000 jobs are due together, most of them wait there.
+// queued is an item of the queue. A firing of the timetable becomes a pending one when it leaves
+// the queue: when 100,000 jobs are due together, most of them wait there.
 type queued struct {
 	position time.Time // see QueuePosition
 	mixed    uint64    // differs by replica

@@ -44,8 +44,8 @@ func (s *slots) giveBack() {
 // slotSet has the slots that one firing needs. It belongs to one goroutine at a time.
 type slotSet struct {
 	ready *ready
-	needs []*slots // in the order in which every firing takes them
-	has   bool
+	needs []*slots // in the order in which every firing takes them: late runs, group
+	has   []*slots // those of needs that the firing has
 }
 
 // tryTake takes all slots or none.
@@ -62,15 +62,23 @@ func (set *slotSet) take(ctx context.Context) error {
 		}
 		set.ready.took(s)
 	}
-	set.has = true
+	set.has = set.needs
 	return nil
 }
 
-// giveBack releases the slots, if the firing has them.
+// giveBack releases the slots that the firing has.
 func (set *slotSet) giveBack() {
-	if set.has {
-		set.has = false
-		set.ready.give(set.needs)
+	if len(set.has) > 0 {
+		set.ready.give(set.has)
+		set.has = nil
+	}
+}
+
+// giveBackLate releases the slot for late runs, if the firing has it.
+func (set *slotSet) giveBackLate() {
+	if len(set.has) > 0 && set.has[0] == set.ready.late {
+		set.ready.give(set.has[:1])
+		set.has = set.has[1:]
 	}
 }
 
@@ -104,7 +112,7 @@ func (r *ready) tryTake(set *slotSet) (full *slots) {
 			return s
 		}
 	}
-	set.has = true
+	set.has = set.needs
 	return nil
 }
 

@@ -87,6 +87,31 @@ func TestUnusedSlotIsPassedOn(t *testing.T) {
 	}
 }
 
+// When its handler has returned, a late run gives back its slot for late runs, and keeps the slot
+// of its group.
+func TestLateRunKeepsTheSlotOfItsGroup(t *testing.T) {
+	r := newReady("replica", 1)
+	r.push(late(inGroup("both", "night", 1)))
+	both := popped(t, r)
+	r.push(inGroup("in-group", "night", 1))
+	r.push(late(inGroup("late", "", 0)))
+	if p, ok := r.pop(); ok {
+		t.Fatalf("%s is popped without a slot", p.entry.Name)
+	}
+	w := worker{pool: newWorkers(1), slots: both.slots}
+	w.endCall()
+	if p := popped(t, r); p.entry.Name != "late" {
+		t.Errorf("%s is popped when the handler has returned", p.entry.Name)
+	}
+	if p, ok := r.pop(); ok {
+		t.Errorf("%s is popped, though its group is full", p.entry.Name)
+	}
+	w.giveBack()
+	if p := popped(t, r); p.entry.Name != "in-group" {
+		t.Errorf("%s is popped when the run has ended", p.entry.Name)
+	}
+}
+
 func TestRoomForLateRuns(t *testing.T) {
 	r := newReady("replica", 3)
 	room := func(want int) {

@@ -263,6 +263,13 @@ func (w *worker) giveBack() {
 	w.free()
 }
 
+// endCall returns the worker, and with it the slot for late runs, which limits workers. The firing
+// keeps the slot of its group.
+func (w *worker) endCall() {
+	w.slots.giveBackLate()
+	w.free()
+}
+
 // free returns the worker, if the firing has it. The firing keeps its slots.
 func (w *worker) free() {
 	w.endEarly()
