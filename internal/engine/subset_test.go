@@ -80,10 +80,10 @@ func TestFewReplicasShareQuickFirings(t *testing.T) {
 		{24, 1000, quick, 3},
 		{24, 3000, quick, 12},
 		{24, 1000, slow, 24},
-		// one after the other, these firings take 106 ms, 318 ms and 2 s
+		// one after the other, these firings take 106 ms, 318 ms and 2.1 s
 		{24, 100, time.Millisecond, 3},
 		{24, 300, time.Millisecond, 12},
-		{24, 400, 5 * time.Millisecond, 24},
+		{24, 1000, 2 * time.Millisecond, 24},
 		{3, 100, quick, 3},
 		{2, 100, quick, 2},
 		{1, 100, quick, 1},
