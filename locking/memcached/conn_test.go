@@ -64,7 +64,7 @@ func TestEachCallGetsItsOwnReplies(t *testing.T) {
 // TestRequestsAreSentTogether counts the pieces that many requests need, and the commands that
 // read: memcached sends its replies after each of them.
 func TestRequestsAreSentTogether(t *testing.T) {
-	_, proxy, b := throughProxy(t)
+	_, proxy, b := throughProxy(t, long)
 	if err := b.Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,8 @@ func TestRequestsAreSentTogether(t *testing.T) {
 
 // TestLostReplyEndsTheConnection loses one reply, and with it all later ones of the connection.
 func TestLostReplyEndsTheConnection(t *testing.T) {
-	_, proxy, b := throughProxy(t)
+	t.Parallel()
+	_, proxy, b := throughProxy(t, mixed)
 	proxy.OnRequest(once("add ", servertest.LoseReply))
 	if err := b.Add(t.Context(), "k", []byte("1"), lease); !errors.Is(err, locking.ErrUnclear) {
 		t.Fatalf("got %v, want an unclear outcome", err)
@@ -120,7 +121,7 @@ func TestLostReplyEndsTheConnection(t *testing.T) {
 	if err != nil || string(found["k"]) != "1" {
 		t.Errorf("the next request: %q, %v", found["k"], err)
 	}
-	if took := time.Since(start); took > short {
+	if took := time.Since(start); took > mixed {
 		t.Errorf("the next request took %s, so it waited on the old connection", took)
 	}
 }

@@ -20,7 +20,11 @@ import (
 
 const (
 	lease = 30 * time.Second
-	short = 200 * time.Millisecond // the timeout where a test waits for it
+	long  = 30 * time.Second // the timeout where no request may reach it
+	// mixed is the timeout where one request must reach it, and others must not. A busy machine may
+	// delay these by a second or two.
+	mixed = 3 * time.Second
+	short = 200 * time.Millisecond // the timeout where all requests may reach it
 )
 
 // once gives the first request with the prefix a fate. Other requests pass.
@@ -46,7 +50,8 @@ func TestAmbiguousAdd(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			server, proxy, b := throughProxy(t)
+			t.Parallel()
+			server, proxy, b := throughProxy(t, mixed)
 			proxy.OnRequest(once("add ", test.fate))
 			err := b.Add(t.Context(), "k", []byte("1"), lease)
 			if !errors.Is(err, locking.ErrUnclear) {
@@ -73,7 +78,8 @@ func TestAmbiguousAdd(t *testing.T) {
 
 // TestDelayedAdd delays an add until long after the release of its lock.
 func TestDelayedAdd(t *testing.T) {
-	server, proxy, b := throughProxy(t)
+	t.Parallel()
+	server, proxy, b := throughProxy(t, mixed)
 	land := make(chan struct{})
 	var held atomic.Bool
 	proxy.OnRequest(func(request []byte) servertest.Fate {
@@ -111,7 +117,7 @@ func TestSwapsSurviveABrokenConnection(t *testing.T) {
 		"after": servertest.CutReply} {
 		for _, prefix := range []string{"gets ", "cas "} {
 			t.Run(prefix+name, func(t *testing.T) {
-				_, proxy, b := throughProxy(t)
+				_, proxy, b := throughProxy(t, long)
 				if err := b.Add(t.Context(), "k", []byte("1"), lease); err != nil {
 					t.Fatal(err)
 				}
@@ -133,7 +139,7 @@ func TestSwapsSurviveABrokenConnection(t *testing.T) {
 
 // TestSwapWithLostReplyAndServer loses the reply and then the server.
 func TestSwapWithLostReplyAndServer(t *testing.T) {
-	_, proxy, b := throughProxy(t)
+	_, proxy, b := throughProxy(t, long)
 	if err := b.Add(t.Context(), "k", []byte("1"), lease); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +156,8 @@ func TestSwapWithLostReplyAndServer(t *testing.T) {
 }
 
 func TestSwapsWhoseRepliesTimeOut(t *testing.T) {
-	_, proxy, b := throughProxy(t)
+	t.Parallel()
+	_, proxy, b := throughProxy(t, mixed)
 	if err := b.Add(t.Context(), "k", []byte("1"), lease); err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +250,7 @@ func TestStoppedServer(t *testing.T) {
 func TestPausedServer(t *testing.T) {
 	skipWithShort(t)
 	server := servertest.NewMemcached(t)
-	b := open(t, memcached.Options{Servers: []string{server.Addr()}, Timeout: short})
+	b := open(t, memcached.Options{Servers: []string{server.Addr()}, Timeout: mixed})
 	locker := newLocker(t, b)
 	held, err := locker.TryAcquire(t.Context(), locking.Owner{Job: "job"}, tables(t, "held"))
 	if err != nil {
@@ -256,7 +263,7 @@ func TestPausedServer(t *testing.T) {
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), short/4)
+			ctx, cancel := context.WithTimeout(t.Context(), short)
 			defer cancel()
 			_, err := locker.TryAcquire(ctx, locking.Owner{Job: "job"}, tables(t, "a"))
 			if err == nil || errors.Is(err, locking.ErrHeld) {
@@ -266,7 +273,7 @@ func TestPausedServer(t *testing.T) {
 	}
 	all.Wait()
 	abandoned := func() int { return runtime.NumGoroutine() - before }
-	for end := time.Now().Add(10 * time.Second); abandoned() > 20; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); abandoned() > 20; time.Sleep(time.Millisecond) {
 		// until the goroutines of the callers have ended
 		if time.Now().After(end) {
 			t.Fatalf("%d goroutines are left of 50 requests with 4 at a time", abandoned())
@@ -404,14 +411,15 @@ func fill(t *testing.T, b *memcached.Backend, value []byte) (keys []string) {
 	}
 }
 
-// throughProxy returns a server, a proxy to it and a backend behind that.
-func throughProxy(t *testing.T) (*servertest.Memcached, *servertest.Proxy, *memcached.Backend) {
+// throughProxy returns a server, a proxy to it and a backend behind that with a timeout.
+func throughProxy(t *testing.T, timeout time.Duration) (*servertest.Memcached, *servertest.Proxy,
+	*memcached.Backend) {
 	t.Helper()
 	skipWithShort(t)
 	server := servertest.NewMemcached(t)
 	proxy := servertest.NewProxy(t, server.Addr())
 	return server, proxy, open(t,
-		memcached.Options{Servers: []string{proxy.Addr()}, Timeout: short})
+		memcached.Options{Servers: []string{proxy.Addr()}, Timeout: timeout})
 }
 
 func newLocker(t testing.TB, b locking.Backend) *locking.Locker {

@@ -93,12 +93,12 @@ var replies = map[string]struct {
 func TestServersWithInvalidReplies(t *testing.T) {
 	for name, reply := range replies {
 		t.Run(name, func(t *testing.T) {
-			b := open(t, memcached.Options{Servers: []string{babbler(t, reply.text, reply.hangUp)},
-				Timeout: short})
-			want := locking.ErrUnclear
+			want, timeout := locking.ErrUnclear, short
 			if reply.refused {
-				want = locking.ErrUnavailable
+				want, timeout = locking.ErrUnavailable, long
 			}
+			b := open(t, memcached.Options{Servers: []string{babbler(t, reply.text, reply.hangUp)},
+				Timeout: timeout})
 			err := b.Add(t.Context(), "k", []byte("1"), lease)
 			if !errors.Is(err, want) || errors.Is(err, locking.ErrUnclear) == reply.refused ||
 				errors.Is(err, locking.ErrNotStored) {

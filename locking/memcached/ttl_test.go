@@ -13,7 +13,7 @@ import (
 // TestLifetimesStayWithinTheProtocol checks the TTL that the server receives. 0 would mean no
 // expiry, and more than 30 days a time in 1970.
 func TestLifetimesStayWithinTheProtocol(t *testing.T) {
-	_, proxy, b := throughProxy(t)
+	_, proxy, b := throughProxy(t, long)
 	var mu sync.Mutex
 	var sent []string
 	proxy.OnRequest(func(request []byte) servertest.Fate {
