@@ -132,7 +132,8 @@ func testExpiry(t *testing.T, f Fixture) {
 	b := f.Connect(t)
 	start := time.Now()
 	for _, key := range []string{"control", "renewed", "fraction"} {
-		ttl := 4 * time.Second // memcached may drop an item up to two seconds early
+		// Memcached may drop an item up to two seconds early, and the renewal may be late.
+		ttl := 7 * time.Second
 		if key == "fraction" {
 			ttl = 1500 * time.Millisecond // must not become 0, which means no expiry
 		}
@@ -143,8 +144,8 @@ func testExpiry(t *testing.T, f Fixture) {
 		found, err := b.Get(t.Context(), "control", "fraction")
 		return err == nil && len(found) == 0
 	})
-	if took := time.Since(start); took > 15*time.Second {
-		t.Errorf("4 s took %v", took)
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("7 s took %v", took)
 	}
 	check(t, "renewal of what ran out", b.Renew(t.Context(), "control", []byte("1"), keyTTL),
 		locking.ErrMissing)

@@ -158,9 +158,10 @@ func testWaiterPollsTheAdvisoryLock(t *testing.T, f LockerFixture) {
 	start := time.Now()
 	done := b.waits(t, t.Context(), "waiter", writes("m"))
 	await(t, "polling", func() bool { return b.faults.Count(OpGet) > 5 })
-	if grants := b.grants.Count(OpGrant); grants > 0 && time.Since(start) < time.Second ||
-		grants > 1 {
-		t.Errorf("%d calls to the grants while the advisory lock existed", grants)
+	grants := b.grants.Count(OpGrant)
+	if took := time.Since(start); grants > int(took/time.Second) {
+		t.Errorf("%d calls to the grants in the %s while the advisory lock existed, want one each "+
+			"second at most", grants, took)
 	}
 	free(t, blocker)
 	free(t, (<-done).must(t))
