@@ -252,9 +252,9 @@ func TestOIDC(t *testing.T) {
 		// The library may still use the keys of the request before, because a goroutine frees a
 		// request for keys only after its result was used. The test cannot see when this happens.
 		// The tries for all keys are fewer than the 40 failures after which the guard refuses an
-		// address.
+		// address. They end after half a minute.
 		for try := 0; try < 12 && reply.Code == http.StatusForbidden; try++ {
-			time.Sleep(50 * time.Millisecond)
+			time.Sleep(min(50*time.Millisecond<<try, 5*time.Second))
 			reply = signIn()
 		}
 		cookie := cookieOf(reply)
