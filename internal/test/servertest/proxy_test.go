@@ -148,8 +148,14 @@ func TestProxySwitches(t *testing.T) {
 	}
 	checkConnection(t, muted, true)
 	conn = dial(t, proxy.Addr())
-	if got := ask(t, conn, "get k\r\n"); !strings.HasPrefix(got, "VALUE k") {
-		t.Errorf("got %q, want the value that the muted connection set", got)
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		got := ask(t, dial(t, proxy.Addr()), "get k\r\n")
+		if strings.HasPrefix(got, "VALUE k") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("got %q, want the value that the muted connection set", got)
+		}
 	}
 
 	proxy.Delay(50 * time.Millisecond)
