@@ -109,15 +109,16 @@ func runChild(ctx context.Context, text string) error {
 	if err := InTx(ctx, newRun(o.Cluster, o.Token, "public/orders"), SQL(tx, d)); err != nil {
 		return err
 	}
-	// IdleLimit would take a minute.
+	if err := on.write(ctx, tx, "orders", o.Token); err != nil {
+		return err
+	}
+	// IdleLimit would take a minute. No statement follows, because a busy machine may pause for
+	// longer than this limit.
 	limit := "SET LOCAL idle_in_transaction_session_timeout = '1s'"
 	if o.Driver == "mysql" {
 		limit = "SET SESSION idle_transaction_timeout = 1"
 	}
 	if _, err := tx.ExecContext(ctx, limit); err != nil {
-		return err
-	}
-	if err := on.write(ctx, tx, "orders", o.Token); err != nil {
 		return err
 	}
 	fmt.Println("inside")
