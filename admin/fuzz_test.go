@@ -105,17 +105,25 @@ func FuzzRequests(f *testing.F) {
 		if at < 0 {
 			t.Skip("no such route")
 		}
-		*c = *newControl(c.history)
-		c.history.filters, c.history.jobFilters = nil, nil
 		sent := fuzzed{at, path, name, text, query, body, marked}
-		r, request := sent.request(server, routes)
-		reply := httptest.NewRecorder()
-		start := time.Now()
-		handler.ServeHTTP(reply, request)
+		var r route
+		var request *http.Request
+		var reply *httptest.ResponseRecorder
+		var took time.Duration
+		const limit = 3 * time.Second
+		for try := 0; try == 0 || try < 3 && took > limit; try++ { // a busy machine may pause
+			*c = *newControl(c.history)
+			c.history.filters, c.history.jobFilters = nil, nil
+			r, request = sent.request(server, routes)
+			reply = httptest.NewRecorder()
+			start := time.Now()
+			handler.ServeHTTP(reply, request)
+			took = time.Since(start)
+		}
 		what := fmt.Sprintf("%s %s with body %.200q", request.Method, request.URL.RequestURI(),
 			body)
-		if took := time.Since(start); took > 3*time.Second {
-			t.Errorf("%s: answered after %s", what, took)
+		if took > limit {
+			t.Errorf("%s: answered after %s, and no faster in other tries", what, took)
 		}
 		if reply.Code >= 500 || reply.Code < 200 {
 			t.Errorf("%s: got %d %s, want a status from 200 to 499", what, reply.Code, reply.Body)
