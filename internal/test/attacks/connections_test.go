@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,7 +36,7 @@ func testConnections(a *attack, protocol string, addresses int) {
 	}
 	g := a.start(p)
 	const clients = 560
-	burst, slowest := time.Duration(0), map[string]time.Duration{}
+	burst, times := time.Duration(0), map[string][]time.Duration{}
 	probe := func(path string) time.Duration {
 		begun := time.Now()
 		answer, err := g.try(request{path: path, token: viewerToken, from: "127.0.0.99",
@@ -63,11 +64,17 @@ func testConnections(a *attack, protocol string, addresses int) {
 	}
 	for range 5 {
 		for _, path := range []string{"/healthz", "/readyz", "/api/v1/jobs"} {
-			slowest[path] = max(slowest[path], probe(path))
+			times[path] = append(times[path], probe(path))
 		}
 	}
-	if slowest["/healthz"] > time.Second || slowest["/readyz"] > time.Second {
-		a.Errorf("probes took more than a second: %v", slowest)
+	slowest := map[string]time.Duration{}
+	for path, all := range times {
+		slices.Sort(all)
+		slowest[path] = all[len(all)-1]
+		// A busy machine may pause, but not during most probes.
+		if median := all[len(all)/2]; median > time.Second && path != "/api/v1/jobs" {
+			a.Errorf("half of the probes of %s took more than a second: %s", path, all)
+		}
 	}
 	a.report("%d connections from %d addresses that never read (%d of them stuck), %s: "+
 		"while they connect, /healthz answered in %d ms at most; then /healthz in %d ms, "+
