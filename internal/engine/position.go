@@ -14,9 +14,13 @@ type position struct {
 	run   uuid.UUID
 }
 
-// position returns the position of the firing. A run of a backfill comes after all others.
+// position returns the position of the firing. An adopted run keeps its position from before its
+// adoption. A run of a backfill comes after all others.
 func (f *firing) position() position {
 	p := position{since: f.since, run: f.run}
+	if !f.begun && !f.queued.IsZero() {
+		p.since = f.queued
+	}
 	if f.runOfBackfill() {
 		p.since = p.since.AddDate(100, 0, 0)
 	}
