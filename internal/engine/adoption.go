@@ -84,6 +84,7 @@ func (a *adopter) adoptOf(ctx context.Context, session *liveSession, entries []*
 	wanted.Known = known
 	records, err := a.store.Adopt(bounded, session.ID, wanted)
 	begun := end()
+	late := 0
 	for _, r := range records {
 		if begun[r.ID] {
 			continue
@@ -95,16 +96,23 @@ func (a *adopter) adoptOf(ctx context.Context, session *liveSession, entries []*
 		if !found {
 			continue // the store returns runs of wanted.Jobs only
 		}
-		a.begin(entries[i], session, r, a.active.track(r.ID))
+		if a.begin(entries[i], session, r, a.active.track(r.ID)) {
+			late++
+		}
+	}
+	if err == nil {
+		a.ready.noteLateLeft(late >= wanted.Late)
 	}
 	return len(records), err
 }
 
-// begin queues an adopted run, which is tracked until done is called.
-func (a *adopter) begin(e *entry, session *liveSession, r storage.Record, done func()) {
+// begin queues an adopted run, which is tracked until done is called. It reports whether the run
+// needs a slot for late runs.
+func (a *adopter) begin(e *entry, session *liveSession, r storage.Record,
+	done func()) (paced bool) {
 	a.log.Info().Str("job", r.Job).Stringer("run", r.ID).Time("scheduled_at", r.ScheduledAt).
 		Str("reason", string(r.Reason)).Msg("waiting run adopted")
-	a.ready.push(pending{
+	p := pending{
 		entry: e, Firing: storage.Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key,
 			KeyActor: r.KeyActor, Recovery: r.Recovery},
 		adopted: r.ID, adoptedBy: session.ID, attempt: max(r.Attempt, 1), late: a.late(e, r),
@@ -112,7 +120,9 @@ func (a *adopter) begin(e *entry, session *liveSession, r storage.Record, done f
 		since:    a.clock.now(), queued: r.WaitSince,
 		blockerText: r.BlockerText(), triggerParams: r.Params, triggerLimit: r.StartBy,
 		done: done,
-	})
+	}
+	a.ready.push(p)
+	return p.paced()
 }
 
 // adoptable returns the jobs whose runs this replica may adopt, by name, and how many of their runs
@@ -152,7 +162,8 @@ func (e *entry) lateAfter() time.Duration {
 // run with the reason no_worker is adopted then only after each replica has had its turn: see
 // storage.Adoption.MinWait.
 func (a *adopter) room() (limit int, minWait time.Duration) {
-	if limit = a.workers.free(); limit > 0 || a.ready.adoptedLen() > 0 {
+	queued := a.ready.adoptedLen()
+	if limit = max(0, a.workers.free()-queued); limit > 0 || queued > 0 {
 		return limit, 0
 	}
 	return 1, a.turns.longest(a.intervals.adopt, a.heartbeat)

@@ -232,11 +232,13 @@ func (x *executor) obtain(stop context.Context, f *firing) *claim {
 func (x *executor) mayStart(f *firing, policy *waitPolicy, blocked *refusal) bool {
 	switch {
 	case !f.begun && x.table.removed(f.entry):
+		f.endTurn()
 		f.worker.giveBack()
 		release(f, f.first.lock)
 		x.notes.skip(f, policy, &refusal{reason: reasons.JobGone, detail: jobRemoved},
 			reasons.JobGone)
 	case f.tooLate(x.clock.now()):
+		f.endTurn()
 		f.worker.giveBack()
 		release(f, f.first.lock)
 		x.notes.miss(f, policy, blocked)

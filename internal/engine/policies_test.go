@@ -125,6 +125,55 @@ func TestLateRunsRunBesideDueFirings(t *testing.T) {
 	})
 }
 
+// When a late run has ended, the next one follows at once, and not at the next look for waiting
+// runs.
+func TestLateRunsFollowEachOtherAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		const n = 100
+		var table []jobs.Job
+		for i := range n {
+			table = append(table, job(t, fmt.Sprintf("job-%d", i), 24*time.Hour))
+		}
+		c.outage(25*time.Hour, table...)
+		o := c.options("a", takes(time.Millisecond), table...)
+		o.Workers, o.CatchUp = 8, 2
+		stop := c.start(o)
+		time.Sleep(10 * time.Second)
+		if began := len(c.starts(table)); began != n {
+			t.Errorf("%d of %d late runs began in 10 s", began, n)
+		}
+		stop()
+	})
+}
+
+// Late firings that cannot start any more are recorded together. None waits for the record of
+// another one.
+func TestMissedDeadlinesAreRecordedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		j := job(t, "job", time.Second)
+		j.Deadline = 5 * time.Second
+		c.outage(40*time.Second, j)
+		began := time.Now()
+		stop := c.start(c.options("a", takes(0), j))
+		time.Sleep(4 * time.Second)
+		stop()
+		missed := slices.DeleteFunc(c.runs("job"), func(r storage.Record) bool {
+			return r.State != jobs.Missed && r.State != jobs.Skipped ||
+				r.ScheduledAt.After(began.Add(-j.Deadline))
+		})
+		if len(missed) < 20 {
+			t.Errorf("%d firings missed their deadlines, want 20 or more", len(missed))
+		}
+		for _, r := range missed {
+			if took := r.FinishedAt.Sub(began); took > time.Second {
+				t.Errorf("the firing of %s was recorded after %s", r.ScheduledAt, took)
+			}
+		}
+	})
+}
+
 func TestCatchUpIsAQuarterOfTheWorkers(t *testing.T) {
 	for workers, want := range map[int]int{1: 1, 3: 1, 8: 2, 32: 8} {
 		synctest.Test(t, func(t *testing.T) {

@@ -74,9 +74,14 @@ func (set *slotSet) giveBack() {
 	}
 }
 
-// giveBackLate releases the slot for late runs, if the firing has it.
+// giveBackLate releases the slot for late runs, if the firing has it. Further attempts of the run
+// need none.
 func (set *slotSet) giveBackLate() {
-	if len(set.has) > 0 && set.has[0] == set.ready.late {
+	if len(set.needs) == 0 || set.needs[0] != set.ready.late {
+		return
+	}
+	set.needs = set.needs[1:]
+	if len(set.has) > len(set.needs) {
 		set.ready.give(set.has[:1])
 		set.has = set.has[1:]
 	}
@@ -232,6 +237,14 @@ func (r *ready) noteLeft(adoptable []*entry, left bool) {
 			s.left = left
 		}
 	}
+}
+
+// noteLateLeft notes whether an adoption may have left late runs in the store, because it had no
+// room for them. The next slot that becomes free then wakes the adoption.
+func (r *ready) noteLateLeft(left bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.late.left = left
 }
 
 // lateRoom returns how many late runs can be added to those that run or are queued.

@@ -107,8 +107,28 @@ func TestLateRunKeepsTheSlotOfItsGroup(t *testing.T) {
 		t.Errorf("%s is popped, though its group is full", p.entry.Name)
 	}
 	w.giveBack()
-	if p := popped(t, r); p.entry.Name != "in-group" {
-		t.Errorf("%s is popped when the run has ended", p.entry.Name)
+	inGroup := popped(t, r)
+	if inGroup.entry.Name != "in-group" {
+		t.Errorf("%s is popped when the run has ended", inGroup.entry.Name)
+	}
+	inGroup.slots.giveBack()
+	if !w.tryTake() {
+		t.Error("another attempt needs a slot for late runs, which another run has")
+	}
+}
+
+// A replica adopts no more runs than it can start at once, besides those that it has adopted.
+func TestQueuedAdoptedRunsNeedTheFreeWorkers(t *testing.T) {
+	a := &adopter{workers: newWorkers(4), ready: newReady("replica", 4),
+		intervals: &pollIntervals{}}
+	for _, want := range []int{4, 3, 2, 1, 0, 0} {
+		if got, _ := a.room(); got != want {
+			t.Errorf("with %d adopted runs in the queue: got room for %d, want %d",
+				a.ready.adoptedLen(), got, want)
+		}
+		p := inGroup("job", "", 0)
+		p.adopted = uuid.New()
+		a.ready.push(p)
 	}
 }
 

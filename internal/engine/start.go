@@ -55,6 +55,9 @@ type starter struct {
 func (s starter) start(stop context.Context, f *firing, apart bool) (jobs.Token, *refusal, error) {
 	start := f.spans.now()
 	result, err := s.ask(stop, f, apart)
+	if result.Outcome != storage.StartGranted {
+		f.endTurn()
+	}
 	var token jobs.Token
 	var refused *refusal
 	if err == nil {
@@ -84,6 +87,7 @@ func (s starter) ask(stop context.Context, f *firing, apart bool) (storage.Start
 		case err == nil, f.session.Context().Err() != nil:
 			return result, err
 		case !errors.Is(err, storage.ErrUnavailable):
+			f.endTurn()
 			s.notes.fail(f, err)
 			return result, err
 		case !unknown: // the store answered that it did nothing
@@ -96,6 +100,7 @@ func (s starter) ask(stop context.Context, f *firing, apart bool) (storage.Start
 			f.warn().Err(err).Msg("start has an unknown outcome, giving up at shutdown")
 			return result, err
 		}
+		f.endTurn() // the next tries may take long
 		sleep.For(f.session.Context(), startBackoff)
 	}
 }
