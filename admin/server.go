@@ -226,8 +226,8 @@ func (s *Server) logStart() {
 				"with TLS in front of it and name it in admin.trusted_proxy")
 	}
 	if len(o.Users) > 0 && len(o.CookieKeys) == 0 {
-		s.log.Warn().Msg("sign-ins are signed with keys from the password hashes, so who reads " +
-			"those can sign in: configure admin.cookie_keys")
+		s.log.Warn().Msg("sign-in cookies are signed with keys from the password hashes: " +
+			"configure admin.cookie_keys")
 	}
 }
 

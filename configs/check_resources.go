@@ -35,7 +35,7 @@ func (c *checker) checkResources(j *Job, path string, params *node) {
 		table, ok := c.table(j, at, name, params)
 		if first, both := written[table]; ok && both {
 			c.fail(at, "found %s here and %s in tables (%s), which is the same table %s; "+
-				"expected it in one of them: who writes may read",
+				"expected it in one of them: a job that writes a table may also read it",
 				c.foundAt(at), c.foundAt(first), c.whereValue(first), table)
 		} else if ok {
 			requests = append(requests, locking.Request{Resource: table, Mode: locking.Shared})

@@ -68,7 +68,7 @@ func (c *checker) failSchedule(path string, err error) {
 		for _, part := range parts {
 			at := keyPath(path, part.Part)
 			if c.near(at).value.expanded {
-				c.fail(at, "found %s, expected what goes with every", c.foundAt(at))
+				c.fail(at, "found %s, expected a value that is valid with every", c.foundAt(at))
 			} else {
 				c.fail(at, "%v", part.Err)
 			}

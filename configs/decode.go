@@ -180,7 +180,7 @@ func expectation(t reflect.Type, rules reflect.StructTag) string {
 	case t == durationType:
 		return within("a duration such as 90s or 1h30m", rules)
 	case t == timeType:
-		return "an instant such as 2026-01-31T09:00:00Z"
+		return "a time such as 2026-01-31T09:00:00Z"
 	case t == networkType:
 		return "a network such as 10.1.0.0/16 or fd00::/8, or one address"
 	case t == secretType:

@@ -85,7 +85,7 @@ names the calendar that excludes a firing.`,
 // zoneOf returns the time zone of the flag --timezone.
 func zoneOf(zone string) (*time.Location, error) {
 	location, err := time.LoadLocation(zone)
-	if err != nil {
+	if err != nil || location == time.Local { // a configuration may not contain Local either
 		return nil, fmt.Errorf("--timezone: unknown zone %q, expected a name such as Europe/Berlin",
 			zone)
 	}

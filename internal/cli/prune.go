@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/internal/plural"
 	"github.com/holdfast-dev/holdfast/internal/sleep"
+	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -72,6 +74,10 @@ func (c *commandLine) prune(ctx context.Context, store pruner,
 	for _, request := range storage.PruneRequests(h.Keep, h.KeepTriggered, storage.MaxBatch) {
 		for more := true; more; {
 			pruned, err := store.Prune(ctx, session, request)
+			if errors.Is(err, sqlite.ErrNotExclusive) {
+				return all, errors.New("prune history: with SQLite, only the process that runs " +
+					"the jobs can delete history, and it does so each minute")
+			}
 			if err != nil {
 				return all, fmt.Errorf("prune history: %w", err)
 			}

@@ -34,6 +34,14 @@ func (p *prunes) Prune(_ context.Context, _ uuid.UUID,
 	return answer, nil
 }
 
+func TestPruneOfAFileNamesTheProcessThatPrunes(t *testing.T) {
+	const want = "prune history: with SQLite, only the process that runs the jobs can delete " +
+		"history, and it does so each minute"
+	if o := perform(t, nil, "prune", "-c", explainedStore(t)); o.code != 1 || o.err != want {
+		t.Errorf("got %+v, want %q", o, want)
+	}
+}
+
 func TestPruneRepeatsItsRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		next := &storage.RunCursor{ID: uuid.New()}

@@ -67,14 +67,20 @@ does not end the run.`,
 		if request.At, err = timeFlag(cmd, "at"); err != nil {
 			return err
 		}
-		if request.Params, err = readParams(params); err != nil {
-			return fmt.Errorf("--params: %w", err)
+		if cmd.Flags().Changed("params") {
+			if request.Params, err = readParams(params); err != nil {
+				return fmt.Errorf("--params: %w", err)
+			}
 		}
 		return a.withCluster(ctx, func(in cluster) error {
 			run, err := in.Trigger(ctx, a.reason, request)
 			if errors.Is(err, storage.ErrKeyUsed) {
 				return fmt.Errorf("trigger job %q: key %q already belongs to a run with other "+
 					"params or for another time; use another key", request.Job, request.Key)
+			}
+			if errors.Is(err, storage.ErrBadInput) && request.Wait != nil &&
+				strings.Contains(err.Error(), "wait: ") {
+				return fmt.Errorf("%w (wait is the value of --wait-for)", err)
 			}
 			if err := triggerAdvice(ctx, in, err, request.Job); err != nil {
 				return err
@@ -166,7 +172,8 @@ func waitsText(run storage.Triggered) string {
 	return "nothing"
 }
 
-// readParams returns the JSON object of --params, or of the file that it names.
+// readParams returns the JSON object of --params, or of the file that it names. It refuses an empty
+// text, as in --params "$PARAMS" without a variable PARAMS: the job would run with its own params.
 func readParams(text string) (json.RawMessage, error) {
 	if path, named := strings.CutPrefix(text, "@"); named {
 		file, err := os.ReadFile(path)
@@ -175,8 +182,9 @@ func readParams(text string) (json.RawMessage, error) {
 		}
 		text = string(file)
 	}
-	if text == "" {
-		return nil, nil
+	if strings.TrimSpace(text) == "" {
+		return nil, errors.New("found nothing, expected a JSON object; " +
+			"leave out the flag to run the job with its own params")
 	}
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &object); err != nil || object == nil {

@@ -30,6 +30,11 @@ func TestTriggerWithoutAReplica(t *testing.T) {
 		o.err != refused {
 		t.Errorf("got %+v, want %q", o, refused)
 	}
+	const short = "found 1ms, expected 0, or 1s and more (wait is the value of --wait-for)"
+	if o := perform(t, nil, "trigger", "nightly", "--wait-for", "1ms", "-c",
+		config); o.code != 1 || !strings.HasSuffix(o.err, short) {
+		t.Errorf("got %+v, want %q", o, short)
+	}
 	var out strings.Builder
 	noted := notedWriter{make(chan string, 1)}
 	ctx, stop := context.WithCancel(t.Context())

@@ -27,6 +27,10 @@ func TestMistakesInArguments(t *testing.T) {
 		{"cancel json b", 1, "found 2 arguments, usage: scheduler cancel RUN [flags]"},
 		{"import crontab f --timezone Europ/Berlin", 1, `--timezone: unknown zone "Europ/Berlin", ` +
 			"expected a name such as Europe/Berlin"},
+		{"import crontab f --timezone Local", 1, `--timezone: unknown zone "Local", ` +
+			"expected a name such as Europe/Berlin"},
+		{"trigger a --params=", 1, "--params: found nothing, expected a JSON object; leave out " +
+			"the flag to run the job with its own params"},
 		{"trigger", 1, "found no arguments, usage: scheduler trigger JOB [flags]"},
 		{"cancel a b", 1, "found 2 arguments, usage: scheduler cancel RUN [flags]"},
 		{"status now", unknownStatus, "found 1 argument, usage: scheduler status [flags]"},

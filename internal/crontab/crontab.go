@@ -153,7 +153,8 @@ func (r *reader) set(n int, name, value string) {
 		r.once(n, "mail", "Holdfast sends no mails: output is stored with the run, and webhooks "+
 			"report failures")
 	case "CRON_TZ":
-		if _, err := time.LoadLocation(value); err != nil {
+		// a configuration may not contain Local
+		if zone, err := time.LoadLocation(value); err != nil || zone == time.Local {
 			r.warn(n, fmt.Sprintf("the time zone %q is unknown, so the lines below have none",
 				value))
 			value = ""

@@ -134,6 +134,7 @@ func TestZonesOfCrontabs(t *testing.T) {
 		without + "#":                         {zone: "Europe/Berlin"},
 		"CRON_TZ=Asia/Tokyo\n" + without:      {},
 		"CRON_TZ=Nowhere/Nowhere\n" + without: {want: 1},
+		"CRON_TZ=Local\n" + without:           {want: 1},
 		"MAILTO=ops\n":                        {},
 	} {
 		got := 0

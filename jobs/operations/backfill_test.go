@@ -135,6 +135,7 @@ func TestRefusedBackfills(t *testing.T) {
 		text    string
 	}{
 		{BackfillRequest{Job: "nightly", From: march(27), To: time.Now().Add(time.Hour)}, "to", "in the future"},
+		{BackfillRequest{Job: "nightly", From: time.Now().Add(time.Hour)}, "from", "in the future"},
 		{BackfillRequest{Job: "nightly", From: march(28), To: march(27)}, "to", "not before"},
 		{BackfillRequest{Job: "nightly", To: march(27)}, "from", "1970"},
 		{BackfillRequest{Job: "nightly", From: march(27), To: march(27)}, "from", "no scheduled time"},

@@ -15,7 +15,7 @@ import (
 
 var (
 	// ErrLocked reports that another store has the file open exclusively.
-	ErrLocked = errors.New("in use by another scheduler")
+	ErrLocked = errors.New("in use by another replica")
 	// ErrNotExclusive refuses calls that need the file lock.
 	ErrNotExclusive = errors.New("store was opened beside a scheduler: it reads, and does what " +
 		"operators do")

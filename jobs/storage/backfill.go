@@ -190,6 +190,9 @@ func CheckBackfillRange(from, to, now time.Time) error {
 	case from.Year() < 1970:
 		return &BadInputError{"from", fmt.Sprintf("found the year %d, expected 1970 or later",
 			from.Year())}
+	case from.After(now):
+		return &BadInputError{"from", fmt.Sprintf("found %s, which is in the future, expected a "+
+			"time until %s", from.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))}
 	case to.Before(from):
 		return &BadInputError{"to", fmt.Sprintf("found %s, expected a time that is not before %s",
 			to.UTC().Format(time.RFC3339), from.UTC().Format(time.RFC3339))}

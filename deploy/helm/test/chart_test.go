@@ -165,7 +165,7 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// Probes and Prometheus use HTTPS if the replicas do.
+// Probes, Prometheus and the notes use HTTPS if the replicas do.
 func TestScheme(t *testing.T) {
 	const monitor = "serviceMonitor: {enabled: true}\n"
 	const tls = "config: {admin: {tls: {cert_file: /a.crt, key_file: /a.key}}}\n"
@@ -188,6 +188,12 @@ func TestScheme(t *testing.T) {
 		if text := manifests["servicemonitor.yaml"]; !strings.Contains(text,
 			"scheme: "+strings.ToLower(string(want))+"\n") {
 			t.Errorf("%q: got %s, want the scheme %s", values, text, want)
+		}
+		notes := manifests["NOTES.txt"]
+		address := strings.ToLower(string(want)) + "://localhost:8080."
+		if !strings.Contains(notes, address) ||
+			strings.Contains(notes, "plain HTTP") != (want == corev1.URISchemeHTTP) {
+			t.Errorf("%q: got the notes %q, want %s", values, notes, address)
 		}
 	}
 }

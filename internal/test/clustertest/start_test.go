@@ -238,7 +238,7 @@ func fileInUse(t *testing.T, dir string) (string, []string) {
 		t.Fatal(err)
 	}
 	return config, []string{"database file " + filepath.Join(dir, "used.db"),
-		"in use by another scheduler"}
+		"in use by another replica"}
 }
 
 func folderAbsent(_ *testing.T, dir string) (string, []string) {
