@@ -194,7 +194,7 @@ func (a *attempt) ask(ctx context.Context) (Token, error) {
 	refused := HeldError{Resource: b.Resource, Holder: Holder{Owner: b.Holder, Since: b.Since},
 		Waiting: b.Waiting}
 	a.queued, a.asked, a.blocker = a.wait, a.wait, nil
-	if !b.Waiting {
+	if !b.Waiting && a.backend != Backend(noBackend{}) {
 		a.blocker = &blocker{HeldError: refused, lock: b.ID.String()}
 	}
 	return 0, &refused

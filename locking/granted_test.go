@@ -1,6 +1,7 @@
 package locking_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -93,6 +94,66 @@ func TestOptionsWithGrants(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A lock without a grant excludes no lock that has one.
+func TestLockWithoutAGrantIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker := newDuo().start(t, "a")
+		table, err := locking.Table("orders", "public")
+		if err != nil {
+			t.Fatal(err)
+		}
+		wanted := locking.Wanted{Owner: locking.Owner{Replica: "a", Job: "job"},
+			Requests: []locking.Request{{Resource: table, Mode: locking.Exclusive}}}
+		if lock, err := locker.TryAcquireIn(t.Context(), uuid.New(), wanted.Owner,
+			wanted.Requests); err == nil {
+			t.Errorf("got the lock %v, want an error", lock)
+		}
+		locker.TryAcquireEachIn(t.Context(), uuid.New(), []locking.Wanted{wanted},
+			func(_ int, lock *locking.Lock, err error) {
+				if err == nil {
+					t.Errorf("got the lock %v of several, want an error", lock)
+				}
+			})
+	})
+}
+
+// Without a backend there is no advisory lock to poll, so its absence is no failure.
+func TestWaitWithoutABackendWarnsOfNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		grants := memory.NewGrants()
+		var log bytes.Buffer
+		locker := func(replica string) *locking.Locker {
+			l := start(t, nil, locking.Options{Grants: grants,
+				Session: locking.Session{Replica: replica},
+				Log:     zerolog.New(&log).Level(zerolog.WarnLevel)})
+			if err := l.Ready(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return l
+		}
+		table, err := locking.Table("orders", "public")
+		if err != nil {
+			t.Fatal(err)
+		}
+		requests := []locking.Request{{Resource: table, Mode: locking.Exclusive}}
+		lock, err := locker("a").TryAcquire(t.Context(), locking.Owner{Job: "first"}, requests)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = locker("b").Acquire(t.Context(), locking.Owner{Job: "second"}, requests,
+			retry.Policy{Attempts: 3, Delay: time.Second})
+		if !errors.Is(err, locking.ErrHeld) {
+			t.Errorf("got %v, want ErrHeld", err)
+		}
+		if err := lock.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if log.Len() > 0 {
+			t.Errorf("it logged %s", &log)
+		}
+	})
 }
 
 func TestLockerNeedsBackendOrGrants(t *testing.T) {

@@ -136,7 +136,8 @@ func (l *Locker) TryAcquire(ctx context.Context, owner Owner, requests []Request
 }
 
 // TryAcquireIn is TryAcquire for a Locker without Grants whose caller has a session in its own
-// store. If Options.Sessions reports the session dead, any replica may remove the advisory locks.
+// store. If Options.Sessions reports the session dead, any replica may remove the advisory locks. A
+// Locker with Grants returns an error.
 func (l *Locker) TryAcquireIn(ctx context.Context, session uuid.UUID, owner Owner,
 	requests []Request) (*Lock, error) {
 	t, err := l.newNormalTry(ctx, session, Wanted{owner, requests})

@@ -2,6 +2,7 @@ package locking
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -56,8 +57,15 @@ func (l *Locker) TryAcquireEachIn(ctx context.Context, session uuid.UUID, all []
 	failed.Wait()
 }
 
-// newNormalTry is newTry for requests that may not be in normal form.
+// errHasGrants refuses a lock without a grant: it would exclude no lock that has one.
+var errHasGrants = errors.New("the Locker has Grants: use TryAcquire or Acquire")
+
+// newNormalTry is newTry for requests that may not be in normal form. It refuses a Locker with
+// Grants.
 func (l *Locker) newNormalTry(ctx context.Context, session uuid.UUID, w Wanted) (*try, error) {
+	if l.keeper != nil {
+		return nil, errHasGrants
+	}
 	normalized, err := Normalize(w.Requests)
 	if err != nil {
 		return nil, err
