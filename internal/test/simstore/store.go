@@ -120,11 +120,16 @@ func (s *Store) writeTime() time.Time {
 	return now
 }
 
-// Now implements storage.History.
+// Now implements storage.History. It is not before the last write, which has a later time than the
+// clock if there was another one in the same microsecond.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	if err := s.enter(ctx); err != nil {
 		return time.Time{}, err
 	}
 	defer s.mu.Unlock()
-	return s.now(), nil
+	now := s.now()
+	if early := s.last.Sub(now); early > 0 && early < time.Millisecond {
+		now = s.last
+	}
+	return now, nil
 }
