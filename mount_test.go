@@ -6,12 +6,17 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/admin"
+	"github.com/holdfast-dev/holdfast/admin/page"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
@@ -112,5 +117,59 @@ func TestReloadReachesMountedPages(t *testing.T) {
 	}
 	if err := stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// slowPage is a page whose request waits for proceed before it uses the parts of the replica.
+type slowPage struct {
+	parts          page.Parts
+	begun, proceed chan struct{}
+	trace          page.Trace
+}
+
+func (p *slowPage) Mount(page.Access, []page.Option) (page.Mounted, error) { return p, nil }
+func (p *slowPage) CheckAccess(page.Access) error                          { return nil }
+func (p *slowPage) SetAccess(page.Access) error                            { return nil }
+func (p *slowPage) End() error                                             { return nil }
+
+func (p *slowPage) Begin(parts page.Parts) error {
+	p.parts = parts
+	return nil
+}
+
+func (p *slowPage) ServeHTTP(http.ResponseWriter, *http.Request) {
+	parts := p.parts
+	close(p.begun)
+	<-p.proceed
+	parts.Upcoming(time.Now(), 1)
+	p.trace = parts.Trace(uuid.New())
+}
+
+// TestRequestOfAMountedPageDuringClose continues a request after Close. It uses the parts that the
+// replica had when the request began.
+func TestRequestOfAMountedPageDuringClose(t *testing.T) {
+	replica, err := holdfast.New(
+		holdfast.WithSQLite(sqlite.Driver, filepath.Join(t.TempDir(), "test.db")),
+		holdfast.WithReplicaName("a"), holdfast.WithLog(zerolog.Nop(), nil),
+		holdfast.WithTracerProvider(noop.NewTracerProvider()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &slowPage{begun: make(chan struct{}), proceed: make(chan struct{})}
+	handler, err := replica.Admin(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := replica.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var requests sync.WaitGroup
+	requests.Go(func() { status(handler, "/") })
+	<-p.begun
+	replica.Close()
+	close(p.proceed)
+	requests.Wait()
+	if p.trace.ID == "" {
+		t.Error("the request got no trace after Close")
 	}
 }

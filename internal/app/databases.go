@@ -208,18 +208,18 @@ func (r *Replica) databasesOfEngine() engine.Databases {
 }
 
 // availableDatabases returns whether jobs can use each database, by name.
-func (r *Replica) availableDatabases() map[string]bool {
+func availableDatabases(databases []*jobDatabase) map[string]bool {
 	all := map[string]bool{}
-	for _, d := range r.databases {
+	for _, d := range databases {
 		all[d.name] = d.Available() == nil
 	}
 	return all
 }
 
 // databasesOfStatus returns the databases for the status of the cluster.
-func (r *Replica) databasesOfStatus() []status.JobDatabase {
+func databasesOfStatus(databases []*jobDatabase) []status.JobDatabase {
 	var all []status.JobDatabase
-	for _, d := range r.databases {
+	for _, d := range databases {
 		one := status.JobDatabase{Name: d.name}
 		if state := d.state.Load(); state != nil {
 			one.Err, one.Since = state.err, state.since

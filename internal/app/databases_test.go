@@ -26,7 +26,7 @@ func TestDatabasesOfReplica(t *testing.T) {
 		}
 		r.databases = append(r.databases, d)
 	}
-	for name, up := range r.availableDatabases() {
+	for name, up := range availableDatabases(r.databases) {
 		err := r.databasesOfEngine()[name].Available()
 		if up != (name != "down") || (err == nil) != up {
 			t.Errorf("%s: got up: %t, %v", name, up, err)
@@ -41,7 +41,7 @@ func TestDatabasesOfReplica(t *testing.T) {
 			t.Errorf("%s: got %+v for the heartbeats, want %+v", name, got, want)
 		}
 	}
-	for _, d := range r.databasesOfStatus() {
+	for _, d := range databasesOfStatus(r.databases) {
 		if (d.Err != nil) != (d.Name == "down") || d.Since.IsZero() != (d.Name == "new") {
 			t.Errorf("got %+v for the page", d)
 		}

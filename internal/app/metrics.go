@@ -9,8 +9,8 @@ func (r *Replica) addSources() error {
 	if r.locks != nil && r.locks.watch != nil {
 		sources.Servers = r.locks.watch.Servers
 	}
-	if len(r.databases) > 0 {
-		sources.Databases = r.availableDatabases
+	if databases := r.databases; len(databases) > 0 {
+		sources.Databases = func() map[string]bool { return availableDatabases(databases) }
 	}
 	if r.tracing != nil {
 		sources.Spans = r.tracing.Spans

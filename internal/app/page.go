@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin/page"
 	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/jobs/explain"
 )
 
@@ -39,7 +40,8 @@ func (r *Replica) accessOf(config configs.Admin) page.Access {
 	return page.Access{Config: config, Authorizer: r.authorizer}
 }
 
-// pageParts returns what a page shows and needs of the open replica.
+// pageParts returns what a page shows and needs of the open replica. A request may use it after
+// Close, so its functions do not read the parts of r.
 func (r *Replica) pageParts(config *configs.Config) page.Parts {
 	parts := page.Parts{Access: r.accessOf(config.Admin), Refresh: config.Admin.Refresh, Log: r.log,
 		Replica: config.Replica.Name, Session: r.scheduler.Session, Version: Version(),
@@ -57,21 +59,23 @@ func (r *Replica) pageParts(config *configs.Config) page.Parts {
 	}
 
 	parts.Heartbeats = r.scheduler.Heartbeats
-	parts.Upcoming, parts.ScheduledTimes = r.upcoming, r.scheduler.ScheduledTimes
+	parts.Upcoming, parts.ScheduledTimes = upcomingOf(r.scheduler), r.scheduler.ScheduledTimes
 	parts.LongestWait, parts.WaitEnd = r.scheduler.LongestWait, r.scheduler.WaitEnd
 	parts.Table = r.scheduler.Table()
 	parts.Explain = explain.New(explain.Options{Store: r.timed, Table: parts.Table,
 		Pauses: r.timed.Pauses, Keep: config.History.Keep}).Explain
-	parts.Metrics, parts.Trace = r.metrics.Handler(), r.traceOf
+	parts.Metrics, parts.Trace = r.metrics.Handler(), r.tracesOf(r.traces)
 	return parts
 }
 
-// upcoming returns the next n scheduled firings after from, for the page.
-func (r *Replica) upcoming(from time.Time, n int) []page.ScheduledFiring {
-	firings := r.scheduler.Upcoming(from, n)
-	shown := make([]page.ScheduledFiring, len(firings))
-	for i, f := range firings {
-		shown[i] = page.ScheduledFiring(f)
+// upcomingOf returns a function for the page that returns the next n scheduled firings after from.
+func upcomingOf(scheduler *engine.Scheduler) func(from time.Time, n int) []page.ScheduledFiring {
+	return func(from time.Time, n int) []page.ScheduledFiring {
+		firings := scheduler.Upcoming(from, n)
+		shown := make([]page.ScheduledFiring, len(firings))
+		for i, f := range firings {
+			shown[i] = page.ScheduledFiring(f)
+		}
+		return shown
 	}
-	return shown
 }

@@ -38,7 +38,8 @@ func StatusOptions(config *configs.Config, store storage.History, ops *operation
 // statusOptions returns the options for the status as this replica sees it.
 func (r *Replica) statusOptions(config *configs.Config) status.Options {
 	options := StatusOptions(config, r.timed, r.operations, r.locks)
-	options.Databases = r.databasesOfStatus
+	databases := r.databases // a request may read them after Close
+	options.Databases = func() []status.JobDatabase { return databasesOfStatus(databases) }
 	return options
 }
 

@@ -59,17 +59,20 @@ func (r *Replica) openTracing(ctx context.Context, config *configs.Config) (err 
 	return nil
 }
 
-// traceOf returns the trace of a run for its page. It is zero if the run is not traced.
-func (r *Replica) traceOf(run uuid.UUID) page.Trace {
-	if r.traces == nil || !r.traces.Traces(run) {
-		return page.Trace{}
+// tracesOf returns a function that returns the trace of a run for its page. The trace is zero if
+// the run is not traced.
+func (r *Replica) tracesOf(traces engine.Tracing) func(run uuid.UUID) page.Trace {
+	return func(run uuid.UUID) page.Trace {
+		if traces == nil || !traces.Traces(run) {
+			return page.Trace{}
+		}
+		id := engine.TraceID(run)
+		t := r.config.Load().Tracing
+		if t == nil {
+			return page.Trace{ID: id}
+		}
+		return page.Trace{ID: id, Link: strings.ReplaceAll(t.Link, configs.TraceIDMark, id)}
 	}
-	id := engine.TraceID(run)
-	t := r.config.Load().Tracing
-	if t == nil {
-		return page.Trace{ID: id}
-	}
-	return page.Trace{ID: id, Link: strings.ReplaceAll(t.Link, configs.TraceIDMark, id)}
 }
 
 // flush sends the last spans. It takes at most flushTimeout.
