@@ -85,7 +85,11 @@ func beginPgx(ctx context.Context, pool *pgxpool.Pool,
 		return nil, err
 	}
 	return &opened{tx: Pgx(tx), work: func() error { return fn(tx) }, commit: tx.Commit,
-		close: func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }}, nil
+		close: func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resetLimit)
+			defer cancel()
+			_ = tx.Rollback(ctx) // an error closes the connection, which ends the transaction too
+		}}, nil
 }
 
 func beginSQL(ctx context.Context, db *sql.DB, d Dialect,
@@ -140,7 +144,8 @@ func limitSession(ctx context.Context, conn *sql.Conn, d Dialect) (reset func(),
 	}, nil
 }
 
-// resetLimit bounds the statement that resets a session.
+// resetLimit bounds a rollback, and the statement that resets a session. The process of a database
+// that is frozen does not answer.
 const resetLimit = 5 * time.Second
 
 // fenced runs the transaction of a step.

@@ -223,11 +223,16 @@ func (s *Store) beginFenced(ctx context.Context, conn *pgxpool.Conn,
 	return fencedTx{results.Tx(), answer.transaction, s.schema}, nil
 }
 
+// rollbackLimit bounds a rollback. The process of a database that is frozen does not answer.
+const rollbackLimit = 5 * time.Second
+
 // rollback ends a transaction unless it has ended. If that fails, it closes the connection, which
 // ends the transaction too.
 func rollback(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx) {
 	if conn.Conn().PgConn().TxStatus() != 'I' {
-		_ = tx.Rollback(context.WithoutCancel(ctx))
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackLimit)
+		defer cancel()
+		_ = tx.Rollback(ctx)
 	}
 }
 
