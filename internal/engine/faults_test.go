@@ -309,8 +309,9 @@ func TestLocksWithoutAClaimDelayAFiringOfTheirJob(t *testing.T) {
 	}
 }
 
-// Late firings of a job have the only worker one after the other, although the first of them meets
-// advisory locks without a claim and tries again. None keeps the worker while it waits for another.
+// The first of several late firings of a job meets advisory locks without a claim, and tries again
+// for a while. It keeps the only worker meanwhile. If the next firing had got the worker, the two
+// would wait for each other.
 func TestLateFiringsPassTheOnlyWorkerOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

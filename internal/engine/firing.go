@@ -103,10 +103,9 @@ func (x *executor) executeOne(stop context.Context, f *firing) {
 	defer x.wakes.left(f)
 	defer f.done()
 	defer x.handOver(f)
-	defer f.worker.giveBack()
+	defer f.giveBack()
 	defer f.expected.End()
 	defer f.spans.finish()
-	defer f.endTurn()
 	if f.first.gone {
 		return
 	}
@@ -216,7 +215,7 @@ func (x *executor) obtain(stop context.Context, f *firing) *claim {
 		x.waits.passOn(f)
 		delay, end := policy.next(found, x.clock.now())
 		if end != "" {
-			f.worker.giveBack() // the record takes time and needs no worker
+			f.giveBack() // the record takes time and needs no worker
 			x.notes.skip(f, policy, found, end)
 			return nil
 		}
@@ -232,14 +231,12 @@ func (x *executor) obtain(stop context.Context, f *firing) *claim {
 func (x *executor) mayStart(f *firing, policy *waitPolicy, blocked *refusal) bool {
 	switch {
 	case !f.begun && x.table.removed(f.entry):
-		f.endTurn()
-		f.worker.giveBack()
+		f.giveBack()
 		release(f, f.first.lock)
 		x.notes.skip(f, policy, &refusal{reason: reasons.JobGone, detail: jobRemoved},
 			reasons.JobGone)
 	case f.tooLate(x.clock.now()):
-		f.endTurn()
-		f.worker.giveBack()
+		f.giveBack()
 		release(f, f.first.lock)
 		x.notes.miss(f, policy, blocked)
 	default:

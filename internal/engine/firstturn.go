@@ -9,10 +9,10 @@ import (
 
 // firstTurn lets the firings of one job that this replica begins make their first tries in the
 // order in which they left the queue. So the oldest of several late firings of a job starts first.
-// A firing that waits for its turn already has its worker, unless it began early, and its slots.
-// They may be the last ones. So the firing whose turn it is keeps its own: when it gives them back,
-// its turn ends. The zero value belongs to a firing that waits for no other one. It may be used
-// concurrently.
+// A firing that waits for its turn already has a worker, unless it began early, and its slots.
+// These may be the last ones. So a turn ends when its firing gives its own back: otherwise the two
+// firings could wait for each other. The zero value belongs to a firing that waits for no other
+// one. It may be used concurrently.
 type firstTurn struct {
 	before *firing // the firing of the same job whose first try has not ended; nil if there is none
 
@@ -44,6 +44,12 @@ func (f *firing) awaitTurn(ctx context.Context) {
 	case <-before.turn.ended():
 	case <-ctx.Done():
 	}
+}
+
+// giveBack returns the worker and the slots, if the firing has them, and ends its turn.
+func (f *firing) giveBack() {
+	f.endTurn()
+	f.worker.giveBack()
 }
 
 // endTurn is called when the first try of the firing has ended. It may be called again.

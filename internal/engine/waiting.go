@@ -128,8 +128,7 @@ func (w waiter) sleepBehind(stop context.Context, f *firing, d time.Duration) bo
 
 // idle gives the worker back for d, or until wake is closed. It reports whether the firing goes on.
 func idle(stop context.Context, f *firing, d time.Duration, wake <-chan struct{}) bool {
-	f.endTurn()
-	f.worker.giveBack()
+	f.giveBack()
 	return rest(stop, f, d, wake)
 }
 
