@@ -32,7 +32,8 @@ var layers = []string{"cmd", "cli", "", "internal/cli", "internal/remote", "inte
 	"internal/breaker", "internal/session", "internal/attempt", "internal/output",
 	"internal/egress", "internal/redact",
 	"internal/namedargs", "internal/ansi", "internal/runes", "internal/durations", "internal/plural",
-	"internal/proxyheader", "internal/systemd", "internal/sleep", "internal/parallel"}
+	"internal/proxyheader", "internal/systemd", "internal/sleep", "internal/parallel",
+	"internal/zone"}
 
 // onlyIn are the folders that may import a package. Nil: only tests may.
 var onlyIn = map[string][]string{
@@ -144,9 +145,10 @@ func checkImport(t *testing.T, path, folder, imported string) {
 	}
 	if folder == "configs" {
 		if !slices.Contains([]string{"admin/password", "jobs/schedule", "locking", "retry",
-			"internal/suggest", "internal/batch", "internal/session", "internal/egress",
-			"internal/redact", "internal/runes", "internal/durations", "internal/plural",
-			"internal/proxyheader", "internal/parallel", "jobs/permission"}, below) {
+			"internal/suggest", "internal/zone", "internal/batch", "internal/session",
+			"internal/egress", "internal/redact", "internal/runes", "internal/durations",
+			"internal/plural", "internal/proxyheader", "internal/parallel",
+			"jobs/permission"}, below) {
 			t.Errorf("%s imports %s: configs may import only packages that define its values", path,
 				below)
 		}

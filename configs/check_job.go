@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/redact"
 	"github.com/holdfast-dev/holdfast/internal/suggest"
+	"github.com/holdfast-dev/holdfast/internal/zone"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -120,21 +121,21 @@ func (c *checker) checkName(j *instance, path string) {
 	c.named[j.Name] = c.here(path)
 }
 
-// zone loads a zone, or reports a mistake at path. It refuses Local, because replicas must agree.
+// zone loads a zone, or reports a mistake at path.
 func (c *checker) zone(path, name string) *time.Location {
-	if zone, ok := c.zones[name]; ok {
-		return zone
+	if known, ok := c.zones[name]; ok {
+		return known
 	}
-	zone, err := time.LoadLocation(name)
-	if err != nil || name == "" || zone == time.Local {
+	loaded, err := zone.Load(name)
+	if err != nil || name == "" {
 		if c.sound(path) && c.given(path) {
 			c.fail(path, "found %s, expected a zone by its IANA name, such as UTC or Europe/Berlin",
 				c.foundAt(path))
 		}
 		return nil
 	}
-	c.zones[name] = zone
-	return zone
+	c.zones[name] = loaded
+	return loaded
 }
 
 func (c *checker) checkOverlap(j *Job, path string) {

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/internal/suggest"
+	"github.com/holdfast-dev/holdfast/internal/zone"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/explain"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
@@ -83,11 +84,11 @@ names the calendar that excludes a firing.`,
 }
 
 // zoneOf returns the time zone of the flag --timezone.
-func zoneOf(zone string) (*time.Location, error) {
-	location, err := time.LoadLocation(zone)
-	if err != nil || location == time.Local { // a configuration may not contain Local either
+func zoneOf(name string) (*time.Location, error) {
+	location, err := zone.Load(name)
+	if err != nil {
 		return nil, fmt.Errorf("--timezone: unknown zone %q, expected a name such as Europe/Berlin",
-			zone)
+			name)
 	}
 	return location, nil
 }

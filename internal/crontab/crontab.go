@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/holdfast-dev/holdfast/internal/zone"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
@@ -153,8 +154,7 @@ func (r *reader) set(n int, name, value string) {
 		r.once(n, "mail", "Holdfast sends no mails: output is stored with the run, and webhooks "+
 			"report failures")
 	case "CRON_TZ":
-		// a configuration may not contain Local
-		if zone, err := time.LoadLocation(value); err != nil || zone == time.Local {
+		if _, err := zone.Load(value); err != nil {
 			r.warn(n, fmt.Sprintf("the time zone %q is unknown, so the lines below have none",
 				value))
 			value = ""

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/zone"
 )
 
 func dayAndClock(shown time.Time) (day int64, clock int) {
@@ -63,7 +65,7 @@ func parseICSTime(p icsProperty, text string) (icsTime, error) {
 	case utc:
 		at.zone = time.UTC
 	case name != "":
-		if at.zone, err = time.LoadLocation(name); err != nil || at.zone == time.Local {
+		if at.zone, err = zone.Load(name); err != nil {
 			return at, fmt.Errorf("found the zone %q, expected one by its IANA name, such as "+
 				"Europe/Berlin", cutText(name))
 		}
