@@ -86,7 +86,7 @@ func beginPgx(ctx context.Context, pool *pgxpool.Pool,
 	}
 	return &opened{tx: Pgx(tx), work: func() error { return fn(tx) }, commit: tx.Commit,
 		close: func() {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resetLimit)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endLimit)
 			defer cancel()
 			_ = tx.Rollback(ctx) // an error closes the connection, which ends the transaction too
 		}}, nil
@@ -138,15 +138,15 @@ func limitSession(ctx context.Context, conn *sql.Conn, d Dialect) (reset func(),
 		return nil, fmt.Errorf("limit of idle sessions: %w", err)
 	}
 	return func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resetLimit)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endLimit)
 		defer cancel()
 		_ = set(ctx, before) // a broken connection does not return to the pool
 	}, nil
 }
 
-// resetLimit bounds a rollback, and the statement that resets a session. The process of a database
-// that is frozen does not answer.
-const resetLimit = 5 * time.Second
+// endLimit bounds a rollback, and the statement that resets a session: a database whose process is
+// frozen does not answer.
+const endLimit = 5 * time.Second
 
 // fenced runs the transaction of a step.
 func fenced(ctx context.Context, run *jobs.Run, step string,

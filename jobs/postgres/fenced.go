@@ -223,7 +223,7 @@ func (s *Store) beginFenced(ctx context.Context, conn *pgxpool.Conn,
 	return fencedTx{results.Tx(), answer.transaction, s.schema}, nil
 }
 
-// rollbackLimit bounds a rollback. The process of a database that is frozen does not answer.
+// rollbackLimit bounds a rollback: a database whose process is frozen does not answer.
 const rollbackLimit = 5 * time.Second
 
 // rollback ends a transaction unless it has ended. If that fails, it closes the connection, which
