@@ -10,19 +10,19 @@ import (
 
 // allOrNone returns all advisory locks, or removes those that were added. A conflict counts more
 // than the failure of a server.
-func (l *Locker) allOrNone(ctx context.Context, additions []addition) ([]advisoryLock, error) {
-	advisory := make([]advisoryLock, 0, len(additions))
+func (l *Locker) allOrNone(ctx context.Context, additions []addition) ([]held, error) {
+	advisory := make([]held, 0, len(additions))
 	var failure error
 	for _, a := range additions {
 		switch {
 		case a.err == nil:
-			advisory = append(advisory, a.advisoryLock)
+			advisory = append(advisory, held{advisoryLock: a.advisoryLock})
 		case failure == nil || errors.Is(a.err, ErrHeld) && !errors.Is(failure, ErrHeld):
 			failure = a.err
 		}
 	}
 	if failure != nil {
-		l.undo(ctx, advisory)
+		l.undo(ctx, l.present(advisory))
 		return nil, failure
 	}
 	return advisory, nil

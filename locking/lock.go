@@ -56,14 +56,6 @@ type held struct {
 	absent bool // it was never added; only with Options.Grants
 }
 
-func asHeld(advisory []advisoryLock) []held {
-	all := make([]held, 0, len(advisory))
-	for _, e := range advisory {
-		all = append(all, held{advisoryLock: e})
-	}
-	return all
-}
-
 // present returns the advisory locks that were added, for removal, and drops the
 // nonces of the others.
 func (l *Locker) present(advisory []held) []advisoryLock {

@@ -22,7 +22,10 @@ type nonces struct {
 func newNonces() *nonces { return &nonces{prefix: rand.Text() + "-", inUse: map[string]struct{}{}} }
 
 // next returns a nonce that was never returned before.
-func (n *nonces) next() string { return n.prefix + strconv.FormatUint(n.count.Add(1), 36) }
+func (n *nonces) next() string {
+	text := append(make([]byte, 0, 64), n.prefix...)
+	return string(strconv.AppendUint(text, n.count.Add(1), 36))
+}
 
 // draw returns a nonce that was never returned before, and is in use until drop.
 func (n *nonces) draw() string {

@@ -119,11 +119,11 @@ func (t *try) settle(ctx context.Context, added []Added) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	lock := newLock(ctx, l, t.owner, t.sent, t.requests, asHeld(advisory))
+	lock := newLock(ctx, l, t.owner, t.sent, t.requests, advisory)
 	lock.session = t.session
 	if !lock.keep(t.sent) {
 		lock.end(nil)
-		l.undo(ctx, advisory)
+		l.undo(ctx, l.present(advisory))
 		return nil, fmt.Errorf("lock of %s took longer than its lease: %w",
 			plural.Of(len(advisory), "resource", "resources"), ErrUnavailable)
 	}

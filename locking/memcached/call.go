@@ -27,11 +27,16 @@ type call struct {
 // reply is the reply to one command.
 type reply struct {
 	kind  kind
-	keys  []string // of a command gets: the keys it asks for
-	want  [][]byte // of a command gets: the values that are expected, in the order of keys, or nil
+	items *items // of a command gets
+	err   error  // with replyRefused
+}
+
+// items are the items of a reply to gets.
+type items struct {
+	keys  []string // that the command asks for
+	want  [][]byte // the values that are expected, in the order of keys, or nil
 	next  int      // the key after that of the last item
-	items []item   // of a command gets
-	err   error    // with replyRefused
+	found []item
 }
 
 // item is an item of a reply to gets.
@@ -120,7 +125,8 @@ func (c *call) gets(keys []string, want [][]byte) {
 		c.text = append(append(c.text, ' '), key...)
 	}
 	c.text = append(c.text, "\r\n"...)
-	c.replies = append(c.replies, reply{keys: keys, want: want})
+	c.replies = append(c.replies, reply{
+		items: &items{keys: keys, want: want, found: make([]item, 0, len(want))}})
 }
 
 // version adds a command that every server answers.
@@ -146,8 +152,9 @@ func (c *call) reply(i int) *reply {
 func (c *call) values(from int, keys []string) []*item {
 	found, next := make([]*item, len(keys)), 0
 	for i := from; c.reply(i) != nil; i++ {
-		for n := range c.replies[i].items {
-			it := &c.replies[i].items[n]
+		read := c.replies[i].items
+		for n := range read.found {
+			it := &read.found[n]
 			for keys[next] != it.key {
 				next++
 			}
@@ -169,10 +176,10 @@ var words = map[string]kind{
 // memcached to this command.
 func (r *reply) read(line []byte) (size int, done bool, err error) {
 	switch {
-	case bytes.HasPrefix(line, []byte("VALUE ")):
-		size, err = r.header(line)
+	case bytes.HasPrefix(line, []byte("VALUE ")) && r.items != nil:
+		size, err = r.items.header(line)
 		return size, false, err
-	case bytes.HasPrefix(line, []byte("VERSION ")) && r.keys == nil:
+	case bytes.HasPrefix(line, []byte("VERSION ")) && r.items == nil:
 		r.kind = replyVersion
 		return 0, true, nil
 	case isErrorText(line):
@@ -180,7 +187,7 @@ func (r *reply) read(line []byte) (size int, done bool, err error) {
 		return 0, true, nil
 	}
 	kind, known := words[string(line)]
-	if !known || (kind == replyValues) != (r.keys != nil) {
+	if !known || (kind == replyValues) != (r.items != nil) {
 		return 0, false, unexpected(line)
 	}
 	r.kind = kind
@@ -188,7 +195,7 @@ func (r *reply) read(line []byte) (size int, done bool, err error) {
 }
 
 // header reads the line before a value.
-func (r *reply) header(line []byte) (size int, err error) {
+func (r *items) header(line []byte) (size int, err error) {
 	key, rest, _ := bytes.Cut(line[len("VALUE "):], []byte(" "))
 	_, rest, _ = bytes.Cut(rest, []byte(" ")) // the flags
 	sizeText, versionText, _ := bytes.Cut(rest, []byte(" "))
@@ -201,13 +208,13 @@ func (r *reply) header(line []byte) (size int, err error) {
 		size > locking.MaxValueBytes {
 		return 0, unexpected(line)
 	}
-	r.items = append(r.items, item{key: r.keys[r.next], version: uint64(version)})
+	r.found = append(r.found, item{key: r.keys[r.next], version: uint64(version)})
 	r.next++
 	return size, nil
 }
 
 // wanted returns the value that is expected for the last item, or nil.
-func (r *reply) wanted() []byte {
+func (r *items) wanted() []byte {
 	if r.want == nil {
 		return nil
 	}

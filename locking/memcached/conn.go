@@ -32,6 +32,7 @@ type conn struct {
 	queued  []*call // not sent
 	writing bool    // a goroutine writes
 	flying  []*call // sent, or being sent; the oldest first
+	shared  bool    // the last request had calls of several callers
 	err     error   // why the connection has ended
 
 	buffer []byte // used by the goroutine that writes
@@ -107,11 +108,14 @@ func (c *conn) write() {
 	c.mu.Lock()
 	mine := !c.writing && len(c.queued) > 0
 	c.writing = c.writing || mine
+	busy := c.shared || len(c.flying) > 0
 	c.mu.Unlock()
 	if !mine {
 		return
 	}
-	runtime.Gosched() // callers that are ready to run queue their calls first
+	if busy {
+		runtime.Gosched() // callers that are ready to run queue their calls first
+	}
 	c.send()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,6 +171,7 @@ func (c *conn) board(now time.Time) bool {
 		c.queued[n].sent = now
 		c.buffer = c.owner.moveText(c.buffer, c.queued[n])
 	}
+	c.shared = n > 1
 	if len(c.flying) == 0 {
 		c.limit(now)
 	}
@@ -219,7 +224,7 @@ func (c *conn) readReply() error {
 		return err
 	}
 	if !done {
-		return c.readValue(r, size)
+		return c.readValue(r.items, size)
 	}
 	if r.kind == replyRefused && !isOrderly(r.err) {
 		err = r.err
@@ -243,8 +248,8 @@ func lineError(err error) error {
 }
 
 // readValue reads the value of the last item of the reply.
-func (c *conn) readValue(r *reply, size int) error {
-	it := &r.items[len(r.items)-1]
+func (c *conn) readValue(r *items, size int) error {
+	it := &r.found[len(r.found)-1]
 	if want := r.wanted(); len(want) == size && size+len("\r\n") <= readBuffer {
 		data, err := c.reader.Peek(size + len("\r\n"))
 		if err != nil {

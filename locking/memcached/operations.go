@@ -136,7 +136,7 @@ func (l *link) read(ctx context.Context, keys []string) ([]foundItem, error) {
 			if r.kind == replyRefused {
 				return nil, r.err
 			}
-			for _, it := range r.items {
+			for _, it := range r.items.found {
 				found = append(found, foundItem{it, c})
 			}
 		}
@@ -161,9 +161,10 @@ func (b *Backend) changeOne(ctx context.Context, c *change) error {
 
 // DeleteAll implements locking.Backend.
 func (b *Backend) DeleteAll(ctx context.Context, items []locking.Item) []error {
-	changes := make([]*change, len(items))
+	room, changes := make([]change, len(items)), make([]*change, len(items))
 	for i, it := range items {
-		changes[i] = &change{key: it.Key, value: it.Value, lifetime: remove, version: it.Version}
+		room[i] = change{key: it.Key, value: it.Value, lifetime: remove, version: it.Version}
+		changes[i] = &room[i]
 	}
 	b.changeAll(ctx, changes)
 	errs := make([]error, len(items))
