@@ -340,7 +340,8 @@ func (s slowGrants) Grant(ctx context.Context, session uuid.UUID,
 	return s.Grants.Grant(ctx, session, requests)
 }
 
-func (s slowGrants) Release(ctx context.Context, tokens []locking.Token) ([]bool, error) {
+func (s slowGrants) Release(ctx context.Context, tokens []locking.Token) (
+	[]locking.ReleaseResult, error) {
 	time.Sleep(time.Millisecond)
 	return s.Grants.Release(ctx, tokens)
 }

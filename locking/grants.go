@@ -80,6 +80,16 @@ type Released struct {
 	Requests []Request // normalized
 }
 
+// ReleaseResult is what a release did to one claim.
+type ReleaseResult int
+
+// The results of a release.
+const (
+	ReleaseMissing ReleaseResult = iota // there was no such claim
+	ReleaseDone                         // the claim existed, and is released
+	ReleaseInUse                        // not released: an open transaction relies on the claim
+)
+
 // MaxGrants limits the locks that one call of Grants may name. It also limits the resources of all
 // of them together.
 const MaxGrants = 1000
@@ -116,8 +126,8 @@ type Grants interface {
 	// Withdraw removes locks of the session from the queue. It releases the claims of those that
 	// were granted meanwhile.
 	Withdraw(ctx context.Context, session uuid.UUID, ids []uuid.UUID) error
-	// Release releases claims, and reports for each whether it existed.
-	Release(ctx context.Context, tokens []Token) ([]bool, error)
+	// Release releases claims, and returns what became of each. It does not wait for transactions.
+	Release(ctx context.Context, tokens []Token) ([]ReleaseResult, error)
 	// Sweep ends expired sessions, releases their locks and returns them. Any replica may call it
 	// at any time.
 	Sweep(ctx context.Context) ([]Released, error)

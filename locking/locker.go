@@ -64,7 +64,7 @@ type Locker struct {
 
 	// Set with Grants:
 	keeper   *session.Keeper[*sessionLocks] // nil without Grants
-	releases *batch.Batch[Token, bool]
+	releases *batch.Batch[Token, ReleaseResult]
 	swept    swept
 }
 

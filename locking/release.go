@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-dev/holdfast/internal/batch"
+	"github.com/holdfast-dev/holdfast/retry"
 )
 
 // releasesAtOnce limits how many locks ReleaseAll releases concurrently.
@@ -62,11 +63,21 @@ func (l *Locker) ReleaseAll(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-func newReleases(grants Grants) *batch.Batch[Token, bool] {
-	return batch.New(batch.Options[Token, bool]{
+func newReleases(grants Grants) *batch.Batch[Token, ReleaseResult] {
+	return batch.New(batch.Options[Token, ReleaseResult]{
 		Send: grants.Release, Timeout: callTimeout, Most: MaxGrants,
 		Whole: func(error, time.Duration) bool { return true },
 	})
+}
+
+// errInUse says that a claim was not released because an open transaction relies on it.
+var errInUse = fmt.Errorf("%w: an open transaction relies on the claim", ErrUnavailable)
+
+// inUseRetries is how often a release looks whether the transaction has ended. Only the caller
+// waits, not the other releases of its batch.
+func inUseRetries() retry.Policy {
+	return retry.Policy{Elapsed: time.Second, Delay: 10 * time.Millisecond,
+		MaxDelay: 100 * time.Millisecond, Backoff: retry.Exponential, Jitter: 0.5}
 }
 
 // releaseClaim releases the claim and then removes the advisory locks. In this
@@ -80,17 +91,23 @@ func (k *Lock) releaseClaim(ctx context.Context) error {
 	}
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
-	existed, err := k.locker.releases.Ask(bounded, k.token)
+	var result ReleaseResult
+	err := retry.Do(bounded, inUseRetries(), func(ctx context.Context) (err error) {
+		if result, err = k.locker.releases.Ask(ctx, k.token); result == ReleaseInUse {
+			err = errInUse
+		}
+		return err
+	}, retry.If(func(err error) bool { return errors.Is(err, errInUse) }))
 	switch {
 	case err != nil:
 		return fmt.Errorf("release of a lock: %w", err)
-	case !existed && k.liveSession.Context().Err() != nil:
+	case result == ReleaseDone:
+		return nil
+	case k.liveSession.Context().Err() != nil:
 		return &LostError{Reason: LossSession, Err: context.Cause(k.liveSession.Context())}
-	case !existed:
-		return &LostError{Reason: LossClaim,
-			Err: fmt.Errorf("%w: token %d", ErrSuperseded, k.token)}
 	}
-	return nil
+	return &LostError{Reason: LossClaim,
+		Err: fmt.Errorf("%w: token %d", ErrSuperseded, k.token)}
 }
 
 // drop detaches the lock's advisory locks for removal by the caller.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -100,7 +101,10 @@ func (l *Locker) releaseAbandoned(ctx context.Context, s *liveSession, reply Hea
 	var problems []error
 	for len(claims) > 0 {
 		n := min(len(claims), MaxGrants)
-		_, err := l.options.Grants.Release(ctx, claims[:n])
+		results, err := l.options.Grants.Release(ctx, claims[:n])
+		if slices.Contains(results, ReleaseInUse) {
+			err = errInUse
+		}
 		problems, claims = append(problems, err), claims[n:]
 	}
 	for len(waits) > 0 {

@@ -334,7 +334,7 @@ func TestSweepEndsTheTransactionOfADeadLock(t *testing.T) {
 	}
 }
 
-// Neither a sweep nor a release ends a claim whose transaction is about to commit.
+// A release does not end a claim whose transaction is about to commit.
 func TestClaimExistsWhileItsTransactionCommits(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t)
@@ -342,44 +342,44 @@ func TestClaimExistsWhileItsTransactionCommits(t *testing.T) {
 	session := s.locks(s.a, "a")
 	token := s.hold(s.a, session, lockRequest(t, "path:a"))
 	end := s.fencedBy(token)
-	released := make(chan bool, 1)
-	go func() {
-		got, err := s.b.Grants().Release(t.Context(), []locking.Token{token})
-		released <- err == nil && got[0]
-	}()
-	awaitWaiting(s, "b", released)
+	if got, err := s.b.Grants().Release(t.Context(), []locking.Token{token}); err != nil ||
+		got[0] != locking.ReleaseInUse {
+		t.Errorf("release during the transaction: got %v, %v, want it in use", got, err)
+	}
 	if blocker := s.refused(s.a, session, lockRequest(t, "path:a")); blocker.Waiting {
 		t.Errorf("refused by %+v", blocker)
 	}
 	if err := end(); err != nil {
 		t.Fatal(err)
 	}
-	if !<-released {
-		t.Error("release: got no claim, want one")
-	}
+	s.release(s.b, token)
 	if n := query[int](s, "SELECT count(*) FROM public.totals"); n != 1 {
 		t.Errorf("%d rows were committed", n)
 	}
 }
 
-func TestReleasesInOppositeOrdersDoNotDeadlock(t *testing.T) {
+// A release does not wait for one that has locked the same claims, so the two cannot deadlock.
+func TestReleaseDoesNotWaitForAnother(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t)
 	session := s.locks(s.a, "a")
 	one, two := s.hold(s.a, session, lockRequest(t, "path:1")),
 		s.hold(s.a, session, lockRequest(t, "path:2"))
+	other := s.hold(s.a, session, lockRequest(t, "path:3"))
 	resume := s.pause("a", "holdfast.claims", "DELETE", "true")
-	release := func(store *Store, tokens ...locking.Token) <-chan error {
-		done := make(chan error, 1)
-		go func() { _, err := store.Grants().Release(t.Context(), tokens); done <- err }()
-		return done
-	}
-	first := release(s.a, two, one)
+	first := make(chan error, 1)
+	go func() {
+		_, err := s.a.Grants().Release(t.Context(), []locking.Token{two, one})
+		first <- err
+	}()
 	awaitWaiting(s, "a", first)
-	second := release(s.b, one, two)
-	awaitWaiting(s, "b", second)
+	got, err := s.b.Grants().Release(t.Context(), []locking.Token{one, other, two})
+	want := []locking.ReleaseResult{locking.ReleaseInUse, locking.ReleaseDone, locking.ReleaseInUse}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("release beside another: got %v, %v, want %v", got, err, want)
+	}
 	resume()
-	if err := errors.Join(<-first, <-second); err != nil {
+	if err := <-first; err != nil {
 		t.Fatal(err)
 	}
 	s.left(0, 0, 0, 0)
@@ -395,7 +395,7 @@ func TestReleaseAndSweepDoNotDeadlock(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		released, err := s.a.Grants().Release(t.Context(), tokens)
-		if err == nil && slices.Contains(released, false) {
+		if err == nil && slices.ContainsFunc(released, notDone) {
 			err = fmt.Errorf("released: %v, want all", released)
 		}
 		done <- err
@@ -617,7 +617,7 @@ func TestRevokeEndsALock(t *testing.T) {
 	}
 	s.left(0, 0, 0, 0)
 	if released, err := s.a.Grants().Release(t.Context(), []locking.Token{token}); err != nil ||
-		released[0] {
+		released[0] != locking.ReleaseMissing {
 		t.Errorf("release of a revoked claim: %v, %v", released, err)
 	}
 	heartbeat, err := s.a.Grants().Heartbeat(t.Context(), session)

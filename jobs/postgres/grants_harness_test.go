@@ -121,9 +121,9 @@ func (s *harness) release(store *Store, tokens ...locking.Token) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	for i, existed := range released {
-		if !existed {
-			s.t.Fatalf("claim %d did not exist", tokens[i])
+	for i, result := range released {
+		if result != locking.ReleaseDone {
+			s.t.Fatalf("release of claim %d: got %v, want it done", tokens[i], result)
 		}
 	}
 }

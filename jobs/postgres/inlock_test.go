@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,7 +21,12 @@ import (
 // locker runs a Locker on the store's grants until the test ends.
 func (s *harness) locker(store *Store, replica string) *locking.Locker {
 	s.t.Helper()
-	l, err := locking.New(nil, locking.Options{Grants: store.Grants(),
+	return s.lockerOn(store.Grants(), replica)
+}
+
+func (s *harness) lockerOn(grants locking.Grants, replica string) *locking.Locker {
+	s.t.Helper()
+	l, err := locking.New(nil, locking.Options{Grants: grants,
 		Session: locking.Session{Replica: replica, TTL: time.Minute}, Log: zerolog.Nop()})
 	if err != nil {
 		s.t.Fatal(err)
@@ -94,20 +100,19 @@ func TestReleaseWaitsForTheTransactionInTheLock(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t)
 	s.exec("CREATE TABLE public.totals (n int)")
-	l := s.locker(s.a, "a")
-	lock := s.acquire(l, "path:a")
+	grants := releaseWatch{s.a.Grants(), make(chan []locking.ReleaseResult, 1000)}
+	lock, other := s.acquire(s.lockerOn(grants, "a"), "path:a"), s.locker(s.b, "b")
 	resume := s.pause("a", "public.totals", "COMMIT", "true")
 	done, released := make(chan error, 1), make(chan error, 1)
 	go func() { done <- s.a.InLock(t.Context(), lock, insert(t.Context())) }()
 	awaitWaiting(s, "a", done) // in its commit
 	go func() { released <- lock.Release(t.Context()) }()
-	for query[int](s, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "+
-		"AND application_name = 'a' AND wait_event_type = 'Lock'") < 2 {
-		continue // until the release waits too
+	if got := <-grants.results; !slices.Equal(got,
+		[]locking.ReleaseResult{locking.ReleaseInUse}) {
+		t.Errorf("release during the commit: got %v, want it in use", got)
 	}
-	if _, err := s.locker(s.b, "b").
-		TryAcquire(t.Context(), locking.Owner{}, lockRequest(t, "path:a").Requests); !errors.Is(err,
-		locking.ErrHeld) {
+	if _, err := other.TryAcquire(t.Context(), locking.Owner{},
+		lockRequest(t, "path:a").Requests); !errors.Is(err, locking.ErrHeld) {
 		t.Errorf("another lock beside the transaction: %v", err)
 	}
 	resume()
@@ -115,6 +120,19 @@ func TestReleaseWaitsForTheTransactionInTheLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.left(0, 0, 0, 0)
+}
+
+// releaseWatch are grants that send the results of each release.
+type releaseWatch struct {
+	locking.Grants
+	results chan []locking.ReleaseResult
+}
+
+func (w releaseWatch) Release(ctx context.Context, tokens []locking.Token) (
+	[]locking.ReleaseResult, error) {
+	results, err := w.Grants.Release(ctx, tokens)
+	w.results <- results
+	return results, err
 }
 
 // A deadline that is further away than the longest timeout of PostgreSQL has no effect.

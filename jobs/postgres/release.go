@@ -12,16 +12,19 @@ import (
 )
 
 const (
+	// releaseClaims returns the tokens of the claims that exist, and whether each is released. An
+	// open transaction has locked the others.
 	releaseClaims = `
 WITH gone AS (
     DELETE FROM holdfast.claims WHERE token = ANY(ARRAY(
         SELECT token FROM holdfast.claims WHERE token = ANY($1) AND owner IS NOT NULL ORDER BY token
-            FOR UPDATE))
+            FOR UPDATE SKIP LOCKED))
     RETURNING token
 ), freed AS (
     DELETE FROM holdfast.grants WHERE token + 0 = ANY(ARRAY(SELECT token FROM gone))
 )
-SELECT token FROM gone`
+SELECT token, token = ANY(ARRAY(SELECT token FROM gone)) FROM holdfast.claims
+    WHERE token = ANY($1) AND owner IS NOT NULL`
 
 	withdrawWaits = `
 WITH gone AS (
@@ -42,23 +45,27 @@ WITH gone AS (
 DELETE FROM holdfast.grants WHERE token + 0 = ANY(ARRAY(SELECT token FROM gone))`
 )
 
-// Release gives claims back. It waits for open transactions that the claims fence. It returns an
-// error that wraps locking.ErrUnavailable if that takes longer than one second.
-func (g grants) Release(ctx context.Context, tokens []locking.Token) ([]bool, error) {
+// Release gives claims back, except those that an open transaction has locked.
+func (g grants) Release(ctx context.Context, tokens []locking.Token) (
+	[]locking.ReleaseResult, error) {
 	if err := checkBatch(len(tokens)); err != nil {
 		return nil, fmt.Errorf("release: %w", err)
 	}
-	stood := make([]bool, len(tokens))
+	results := make([]locking.ReleaseResult, len(tokens))
 	err := g.pipeline(ctx, "release", func(b *pgx.Batch) {
 		b.Queue(releaseClaims, tokens).Query(func(rows pgx.Rows) error {
-			gone := make(map[locking.Token]bool, len(tokens))
+			found := make(map[locking.Token]locking.ReleaseResult, len(tokens))
 			var token locking.Token
-			_, err := pgx.ForEachRow(rows, []any{&token}, func() error {
-				gone[token] = true
+			var gone bool
+			_, err := pgx.ForEachRow(rows, []any{&token, &gone}, func() error {
+				found[token] = locking.ReleaseInUse
+				if gone {
+					found[token] = locking.ReleaseDone
+				}
 				return nil
 			})
 			for i, token := range tokens {
-				stood[i] = gone[token]
+				results[i] = found[token]
 			}
 			return err
 		})
@@ -66,7 +73,7 @@ func (g grants) Release(ctx context.Context, tokens []locking.Token) ([]bool, er
 	if err != nil {
 		return nil, err
 	}
-	return stood, nil
+	return results, nil
 }
 
 // Withdraw ends the waits of the session's locks, and releases the claims of locks that were

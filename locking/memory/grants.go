@@ -131,20 +131,21 @@ func (g *Grants) Withdraw(ctx context.Context, session uuid.UUID, ids []uuid.UUI
 }
 
 // Release implements locking.Grants.
-func (g *Grants) Release(ctx context.Context, tokens []locking.Token) ([]bool, error) {
+func (g *Grants) Release(ctx context.Context, tokens []locking.Token) (
+	[]locking.ReleaseResult, error) {
 	_, end, err := g.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	existed := make([]bool, len(tokens))
+	results := make([]locking.ReleaseResult, len(tokens))
 	for i, token := range tokens {
 		if p := g.claims[token]; p != nil {
 			g.removeParty(p)
-			existed[i] = true
+			results[i] = locking.ReleaseDone
 		}
 	}
-	return existed, nil
+	return results, nil
 }
 
 // Sweep implements locking.Grants.

@@ -185,7 +185,8 @@ func (g countdown) Heartbeat(ctx context.Context,
 	return reply, err
 }
 
-func (g countdown) Release(ctx context.Context, tokens []locking.Token) ([]bool, error) {
+func (g countdown) Release(ctx context.Context, tokens []locking.Token) (
+	[]locking.ReleaseResult, error) {
 	real := make([]locking.Token, len(tokens))
 	for i, token := range tokens {
 		real[i] = countdownFrom - token
@@ -373,7 +374,8 @@ func (s *seat) Withdraw(ctx context.Context, session uuid.UUID, ids []uuid.UUID)
 	return s.send(func() error { return s.Grants.Withdraw(ctx, session, ids) })
 }
 
-func (s *seat) Release(ctx context.Context, tokens []locking.Token) (released []bool, err error) {
+func (s *seat) Release(ctx context.Context, tokens []locking.Token) (
+	released []locking.ReleaseResult, err error) {
 	if err = s.send(func() (err error) {
 		released, err = s.Grants.Release(ctx, tokens)
 		return err

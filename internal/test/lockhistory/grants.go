@@ -110,7 +110,8 @@ func (g *grants) answer(lock uuid.UUID) int64 {
 	return a.from
 }
 
-func (g *grants) Release(ctx context.Context, tokens []locking.Token) ([]bool, error) {
+func (g *grants) Release(ctx context.Context, tokens []locking.Token) (
+	[]locking.ReleaseResult, error) {
 	asked := Now()
 	for _, token := range tokens {
 		g.recorder.record(Event{At: asked, Kind: Returning, Token: token})

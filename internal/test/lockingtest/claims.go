@@ -67,14 +67,15 @@ func testReleaseOfClaims(t *testing.T, f GrantsFixture) {
 	a, b := c.granted(s, ask(writes("a"))), c.granted(s, ask(writes("b")))
 	kept := ask(writes("kept"))
 	keeps := c.granted(s, kept)
+	const done, missing = locking.ReleaseDone, locking.ReleaseMissing
 	tests := []struct {
 		tokens []locking.Token
-		want   []bool
+		want   []locking.ReleaseResult
 	}{
-		{nil, []bool{}},
-		{[]locking.Token{0, -1, keeps + 1000}, []bool{false, false, false}},
-		{[]locking.Token{b, 0, a}, []bool{true, false, true}},
-		{[]locking.Token{a, b}, []bool{false, false}},
+		{nil, []locking.ReleaseResult{}},
+		{[]locking.Token{0, -1, keeps + 1000}, []locking.ReleaseResult{missing, missing, missing}},
+		{[]locking.Token{b, 0, a}, []locking.ReleaseResult{done, missing, done}},
+		{[]locking.Token{a, b}, []locking.ReleaseResult{missing, missing}},
 	}
 	for _, test := range tests {
 		if got, err := c.Release(t.Context(), test.tokens); err != nil ||
@@ -181,7 +182,8 @@ func testWithdrawOfGrantedLock(t *testing.T, f GrantsFixture) {
 	c.must("withdrawal", c.Withdraw(t.Context(), one, []uuid.UUID{r.ID}))
 	c.granted(two, ask(writes("a"), writes("b")))
 	c.refused(two, ask(writes("c")), other)
-	if released, err := c.Release(t.Context(), []locking.Token{token}); err != nil || released[0] {
+	if released, err := c.Release(t.Context(), []locking.Token{token}); err != nil ||
+		released[0] != locking.ReleaseMissing {
 		t.Errorf("release of a withdrawn lock: got %v, %v", released, err)
 	}
 }

@@ -167,7 +167,7 @@ func (f *FaultyGrants) Withdraw(ctx context.Context, session uuid.UUID, ids []uu
 
 // Release implements locking.Grants.
 func (f *FaultyGrants) Release(ctx context.Context,
-	tokens []locking.Token) (released []bool, err error) {
+	tokens []locking.Token) (released []locking.ReleaseResult, err error) {
 	err = f.do(ctx, OpRelease, func(ctx context.Context) (err error) {
 		released, err = f.grants.Release(ctx, tokens)
 		return err

@@ -157,7 +157,7 @@ func (c *grantsTest) blocked(session uuid.UUID, r, by locking.GrantRequest,
 func (c *grantsTest) release(token locking.Token) {
 	c.Helper()
 	released, err := c.Release(c.Context(), []locking.Token{token})
-	if err != nil || len(released) != 1 || !released[0] {
+	if err != nil || len(released) != 1 || released[0] != locking.ReleaseDone {
 		c.Fatalf("release of %d: %v, %v", token, released, err)
 	}
 }

@@ -334,11 +334,12 @@ func (m *model) release(t *rapid.T) {
 	m.must(t, "release", err)
 	for i, token := range tokens {
 		l := m.holder(token)
-		if released[i] != (l != nil) {
-			t.Fatalf("release of token %d: got %v, want %v", token, released[i], l != nil)
-		}
+		want := locking.ReleaseMissing
 		if l != nil {
-			l.token = 0
+			want, l.token = locking.ReleaseDone, 0
+		}
+		if released[i] != want {
+			t.Fatalf("release of token %d: got %v, want %v", token, released[i], want)
 		}
 	}
 }

@@ -213,7 +213,7 @@ func testGrantContention(t *testing.T, f GrantsFixture) {
 					time.Sleep(time.Duration(rand.IntN(300)) * time.Microsecond)
 					h.leave(token)
 					if released, err := c.Release(ctx, []locking.Token{token}); err != nil ||
-						!released[0] {
+						released[0] != locking.ReleaseDone {
 						t.Errorf("release: %v, %v", released, err)
 					}
 					break
