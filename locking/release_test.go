@@ -76,8 +76,8 @@ func TestLocksAreReleasedBesideClaimsInUse(t *testing.T) {
 			all.Go(func() { errs[i] = lock.Release(t.Context()) })
 		}
 		all.Wait()
-		if left := slices.IndexFunc(errs[2:], func(err error) bool { return err != nil }); left >= 0 {
-			t.Errorf("lock %d beside two that are in use: %v", left, errs[2+left])
+		if err := errors.Join(errs[2:]...); err != nil {
+			t.Errorf("locks beside two that are in use: %v", err)
 		}
 		for _, err := range errs[:2] {
 			if !errors.Is(err, locking.ErrUnavailable) {

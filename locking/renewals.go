@@ -12,8 +12,10 @@ import (
 )
 
 const (
-	renewWorkers = 8
-	sweepEvery   = 5 * time.Second
+	// renewalsAtOnce is how many locks are renewed at the same time. The renewals of a server that
+	// hangs take a second each, and those of other servers must not wait for them.
+	renewalsAtOnce = 256
+	sweepEvery     = 5 * time.Second
 )
 
 // Run renews the locks of l and removes strays until ctx ends. Then it returns nil. Call it once.
@@ -41,7 +43,7 @@ func (l *Locker) Run(ctx context.Context) error {
 
 func (l *Locker) keepAdvisory(ctx context.Context) error {
 	var workers errgroup.Group
-	workers.SetLimit(renewWorkers)
+	workers.SetLimit(renewalsAtOnce)
 	swept := time.Now()
 	for ctx.Err() == nil {
 		for _, lock := range l.renewals.expiring(time.Now()) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -147,4 +148,41 @@ func TestRenewalAsksASilentServerOnce(t *testing.T) {
 			release(t, k)
 		})
 	}
+}
+
+// secondHangs is twoServers whose second server does not reply to a renewal. Like package
+// memcached, it tries twice, for half a second.
+type secondHangs struct{ twoServers }
+
+func (h secondHangs) Renew(ctx context.Context, key string, value []byte, ttl time.Duration) error {
+	if h.Server(key) == "first:11211" {
+		return h.twoServers.Renew(ctx, key, value, ttl)
+	}
+	_ = sleep.For(ctx, time.Second)
+	return fmt.Errorf("%w: second:11211", locking.ErrUnavailable)
+}
+
+// TestHangingServerDoesNotDelayRenewalsOnOthers holds many locks on a server that hangs, and one on
+// another server.
+func TestHangingServerDoesNotDelayRenewalsOnOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var restored atomic.Int64
+		locker := start(t, secondHangs{twoServers{memory.New()}}, locking.Options{Restore: true,
+			OnEvent: func(e locking.Event) {
+				if e.Kind == locking.EventRestored {
+					restored.Add(1)
+				}
+			}})
+		for i := range 200 {
+			lock(t, locker, fmt.Sprintf("%d/second", i))
+		}
+		lock(t, locker, "first")
+		time.Sleep(3*lease + time.Second)
+		synctest.Wait()
+		if held, err := locker.Inspect(t.Context(), resources(t, "first")); err != nil ||
+			len(held) != 1 || restored.Load() != 0 {
+			t.Errorf("advisory lock on the healthy server: got %v, %v, restored %d times, "+
+				"want it to be held without a break", held, err, restored.Load())
+		}
+	})
 }
