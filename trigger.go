@@ -154,13 +154,14 @@ func triggered(t AnyTrigger, add func(storage.Action,
 }
 
 // Wait waits until a run has ended, and returns it: see Operations.Wait. When Run returns, Wait
-// returns ErrStopped and the run as it was. Before Open it returns ErrNotOpen.
+// returns ErrStopped and the run as it was, and at Close ErrNotOpen. Before Open it returns
+// ErrNotOpen.
 func (r *Replica) Wait(ctx context.Context, run uuid.UUID) (storage.Record, error) {
 	ops, err := r.operations()
 	if err != nil {
 		return storage.Record{}, fmt.Errorf("wait for run %s: %w", run, err)
 	}
-	ctx, cancel := r.app.UntilStopped(ctx)
+	ctx, cancel := r.app.UntilClosed(ctx)
 	defer cancel()
 	return ops.Wait(ctx, run)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -138,6 +139,52 @@ func TestTriggersHaveAnOutcomeAndARun(t *testing.T) {
 	if err != nil || len(lines) != 3 || lines[2].Actor != "anna" || lines[2].Reason != "a test" ||
 		lines[0].Actor != "program" {
 		t.Errorf("audit log: got %+v, %v", lines, err)
+	}
+}
+
+// signalling is a context that notes when its end is waited for.
+type signalling struct {
+	context.Context
+	once   sync.Once
+	waited chan struct{}
+}
+
+func (s *signalling) Done() <-chan struct{} {
+	s.once.Do(func() { close(s.waited) })
+	return s.Context.Done()
+}
+
+// TestWaitEndsAtClose waits for a run of an earlier replica, in a replica that never runs.
+func TestWaitEndsAtClose(t *testing.T) {
+	dir := t.TempDir()
+	earlier, err := openReplica(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := running(earlier)
+	awaitReady(t, earlier)
+	hello := holdfast.Trigger[any]{Job: "hello", Delay: time.Hour}
+	answer, err := earlier.Trigger(t.Context(), hello)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	replica, err := openReplica(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := &signalling{Context: t.Context(), waited: make(chan struct{})}
+	waited := make(chan error, 1)
+	go func() {
+		_, err := replica.Wait(ctx, answer.Run.ID)
+		waited <- err
+	}()
+	<-ctx.waited
+	replica.Close()
+	if err := <-waited; !errors.Is(err, holdfast.ErrNotOpen) {
+		t.Errorf("a wait at Close: got %v, want ErrNotOpen", err)
 	}
 }
 

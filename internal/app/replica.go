@@ -108,7 +108,9 @@ type opened struct {
 	scheduler  *engine.Scheduler
 	operations *operations.Operations
 	sender     *webhook.Sender
-	page       page.Server // nil without admin.listen
+	page       page.Server     // nil without admin.listen
+	until      context.Context // of calls that wait; ends with ErrStopped or, at Close, ErrNotOpen
+	endUntil   context.CancelCauseFunc
 }
 
 // New checks the configuration against the handlers and returns a replica. It opens and starts
@@ -185,6 +187,7 @@ func (r *Replica) Open(ctx context.Context) (err error) {
 	}
 	defer func() {
 		if err != nil {
+			r.endUntil(ErrNotOpen)
 			r.close()
 			r.opened = opened{} // the next Open must not use closed parts
 			return
@@ -192,6 +195,7 @@ func (r *Replica) Open(ctx context.Context) (err error) {
 		parts := r.opened
 		r.parts.Store(&parts)
 	}()
+	r.until, r.endUntil = context.WithCancelCause(r.lifetime)
 	config := r.config.Load()
 	for _, step := range []func(context.Context, *configs.Config) error{
 		r.openStore, r.openDatabases, r.openLocks, r.openTracing, r.openScheduler, r.openSender,
@@ -231,10 +235,16 @@ var ErrStopped = errors.New("replica has stopped")
 // Stopped returns ErrStopped after Run has returned, else nil.
 func (r *Replica) Stopped() error { return context.Cause(r.lifetime) }
 
-// UntilStopped returns a context that also ends when Run returns, with ErrStopped.
-func (r *Replica) UntilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
+// UntilClosed returns a context that also ends when Run returns, with ErrStopped, and at Close, with
+// ErrNotOpen.
+func (r *Replica) UntilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(r.lifetime, func() { cancel(ErrStopped) })
+	parts := r.parts.Load()
+	if parts == nil {
+		cancel(ErrNotOpen)
+		return ctx, func() {}
+	}
+	stop := context.AfterFunc(parts.until, func() { cancel(context.Cause(parts.until)) })
 	return ctx, func() {
 		stop()
 		cancel(nil)
@@ -384,6 +394,9 @@ func (r *Replica) Close() {
 	r.reloading.Lock() // a reload uses the parts
 	r.parts.Store(nil)
 	r.reloading.Unlock()
+	if r.endUntil != nil {
+		r.endUntil(ErrNotOpen)
+	}
 	r.close()
 	r.opened = opened{}
 }
