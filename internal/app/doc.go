@@ -7,11 +7,13 @@
 // brackets exist only if they are configured.
 //
 //	openStore      store, and the metrics that measure its calls    storage.go
+//	openDatabases  [other databases of jobs], checked once          databases.go
 //	openLocks      [lock backend], check of its servers, [locker]   locks.go
 //	openTracing    [tracing]                                        tracing.go
 //	openScheduler  actions of operators, scheduler, metric sources  scheduler.go
 //	openSender     webhook sender                                   webhooks.go
 //	openPage       [page], listens on its address                   page.go
+//	openMounts     [pages in servers of the program]                mount.go
 //
 // If a step fails, Open closes all parts and forgets them, so that it can be called again. Nothing
 // fires before Run.
