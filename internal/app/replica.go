@@ -232,8 +232,8 @@ var ErrStopped = errors.New("replica has stopped")
 // Stopped returns ErrStopped after Run has returned, else nil.
 func (r *Replica) Stopped() error { return context.Cause(r.lifetime) }
 
-// UntilClosed returns a context that also ends when Run returns, with ErrStopped, and at Close, with
-// ErrNotOpen.
+// UntilClosed returns a context that also ends when Run returns, with ErrStopped, and at Close,
+// with ErrNotOpen.
 func (r *Replica) UntilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	parts := r.parts.Load()

@@ -141,6 +141,11 @@ func (f *follower) print(ctx context.Context, id uuid.UUID) error {
 	if err := f.printRun(ctx, run.Record); err != nil {
 		return err
 	}
+	if run.State == jobs.Waiting && run.Output == "" {
+		_, err := fmt.Fprintf(f.errOut, "scheduler: run %s is waiting and has no output; "+
+			"\"scheduler runs %s\" says for what it waits\n", id, id)
+		return err
+	}
 	return watchOutput(ctx, f.in, run.Record, f.errOut)
 }
 

@@ -95,6 +95,24 @@ func TestRunThatCannotBeWatched(t *testing.T) {
 	}
 }
 
+// TestLogsOfAWaitingRun says that a run without output waits.
+func TestLogsOfAWaitingRun(t *testing.T) {
+	id := uuid.New()
+	note := fmt.Sprintf("scheduler: run %s is waiting and has no output; "+
+		"\"scheduler runs %s\" says for what it waits\n", id, id)
+	for text, want := range map[string]string{"": note, "first\n": ""} {
+		in := &scriptedHistory{answers: []scriptedAnswer{{run: storage.Record{
+			State: jobs.Waiting, Attempt: 1, Output: text}}}}
+		var out, errOut bytes.Buffer
+		f := follower{in: in, out: &out, errOut: &errOut}
+		if err := f.print(t.Context(), id); err != nil || out.String() != text ||
+			errOut.String() != want {
+			t.Errorf("output %q: got %q, %q and %v, want the note %q", text, out.String(),
+				errOut.String(), err, want)
+		}
+	}
+}
+
 // unwatchable has runs that cannot be watched.
 type unwatchable struct{ scriptedHistory }
 

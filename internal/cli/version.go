@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"runtime/debug"
+
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/internal/app"
@@ -11,8 +13,9 @@ func (c *commandLine) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			version := app.Version()
-			return c.print(map[string]string{"version": version}, "holdfast "+version, nil)
+			info, _ := debug.ReadBuildInfo() // nil without one
+			build := app.BuildOf(info)
+			return c.print(build, build.String(), nil)
 		},
 	}
 }
