@@ -9,7 +9,8 @@ import (
 )
 
 // Acquire retries TryAcquire by policy while a resource is held. It returns the errors of
-// TryAcquire, but wraps a *HeldError in a *retry.ExhaustedError.
+// TryAcquire, but wraps a *HeldError in a *retry.ExhaustedError. A policy must be valid: see
+// retry.Policy.Validate.
 //
 // With Options.Grants, Acquire also retries while the grants cannot be reached or there is no
 // session. Each try waits at most Options.Session.TTL for a session.

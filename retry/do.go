@@ -48,11 +48,15 @@ func (e *ExhaustedError) Unwrap() []error {
 
 // Do calls op until it returns nil, as often as the policy allows, with delays between. Do returns
 // nil or one of these errors:
+//   - the mistakes in the policy: see Policy.Validate
 //   - an error of op for which the option If says not to retry
 //   - the cause of ctx, if ctx ended before the first try
 //   - an *ExhaustedError
 func Do(ctx context.Context, policy Policy, op func(context.Context) error,
 	options ...Option) error {
+	if err := policy.Validate(); err != nil {
+		return fmt.Errorf("retry policy: %w", err)
+	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

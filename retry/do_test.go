@@ -139,3 +139,24 @@ func TestDoWithAnEndedContextTriesNothing(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestDoRefusesABadPolicy(t *testing.T) {
+	for want, policy := range map[string]retry.Policy{
+		"retry policy: attempts: found -1, expected 0 or more": {Attempts: -1},
+		"retry policy: jitter: found 2, expected 0 to 1":       {Attempts: 2, Jitter: 2},
+	} {
+		err := retry.Do(t.Context(), policy, func(context.Context) error {
+			t.Errorf("%+v: got a try, want none", policy)
+			return nil
+		})
+		if err == nil || err.Error() != want {
+			t.Errorf("%+v: got %v, want %s", policy, err, want)
+		}
+	}
+	forgotten := retry.Policy{Delay: time.Second} // without a limit, it would try once
+	if err := retry.Do(t.Context(), forgotten, func(context.Context) error {
+		return nil
+	}); err == nil {
+		t.Error("policy with a delay and no limit: got no error, want one")
+	}
+}
