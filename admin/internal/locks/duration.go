@@ -3,6 +3,7 @@ package locks
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -37,13 +38,17 @@ func (l *durations) get(job string, now time.Time) (storage.Typical, bool) {
 	return cached.Typical, ok && now.Sub(cached.at) < durationLifetime
 }
 
-// put caches the result of a query, including jobs without runs.
+// put caches the result of a query, including jobs without runs. It forgets results that are too
+// old, so that jobs that were removed do not stay.
 func (l *durations) put(names []string, found map[string]storage.Typical, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.known == nil {
 		l.known = make(map[string]cachedDuration)
 	}
+	maps.DeleteFunc(l.known, func(_ string, c cachedDuration) bool {
+		return now.Sub(c.at) >= durationLifetime
+	})
 	for _, name := range names {
 		l.known[name] = cachedDuration{found[name], now}
 	}
