@@ -49,8 +49,8 @@ const (
 	databasePruneEvery = time.Hour
 	databasePruneLimit = time.Minute // then the next one continues
 	databasePruneAgain = 5 * time.Minute
-	// The commit of a row can be earlier than the creation of the run that needs it: clocks differ,
-	// and a recovery is a run of its own.
+	// The commit of a row can be earlier than the creation of the run that needs it, because clocks
+	// differ.
 	databaseKeepMore = 24 * time.Hour
 )
 
@@ -146,19 +146,30 @@ func (d *jobDatabase) prune(ctx context.Context) {
 
 // keepRows returns for how long the fence keeps its rows. Without the row of its firing, a further
 // attempt of a run would repeat the effects. The history keeps runs that have not ended, however
-// old they are.
+// old they are. A recovery also needs the rows of the lost run, which began at the time of the
+// firing or later.
 func (d *jobDatabase) keepRows(ctx context.Context) (time.Duration, error) {
-	oldest, err := d.store.Runs(ctx, storage.RunFilter{
-		States: []jobs.State{jobs.Waiting, jobs.Running}, Later: new(false),
-		After: &storage.RunCursor{CreatedAt: time.Unix(0, 0)}, Limit: 1})
-	if err != nil {
-		return 0, fmt.Errorf("find the oldest run that has not ended: %w", err)
-	}
+	filter := storage.RunFilter{States: []jobs.State{jobs.Waiting, jobs.Running},
+		Later: new(false), After: &storage.RunCursor{CreatedAt: time.Unix(0, 0)},
+		Limit: storage.MaxBatch}
 	keep := d.keep
-	if len(oldest) > 0 {
-		keep = max(keep, time.Since(oldest[0].CreatedAt))
+	for {
+		open, err := d.store.Runs(ctx, filter)
+		if err != nil {
+			return 0, fmt.Errorf("find the oldest run that has not ended: %w", err)
+		}
+		for _, r := range open {
+			keep = max(keep, time.Since(r.CreatedAt))
+			if r.Recovery > 0 {
+				keep = max(keep, time.Since(r.ScheduledAt))
+			}
+		}
+		if len(open) < filter.Limit {
+			return keep + databaseKeepMore, nil
+		}
+		newest := open[0]
+		filter.After = &storage.RunCursor{CreatedAt: newest.CreatedAt, ID: newest.ID}
 	}
-	return keep + databaseKeepMore, nil
 }
 
 // watch checks and prunes the database until ctx ends.

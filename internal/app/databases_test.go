@@ -1,7 +1,11 @@
 package app
 
 import (
+	"bytes"
+	"cmp"
+	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -91,4 +95,38 @@ func TestFenceKeepsRowsOfOpenRuns(t *testing.T) {
 		must(err)
 		keeps(time.Hour + databaseKeepMore)
 	})
+}
+
+// TestFenceKeepsRowsForRecoveries checks for how long the fence keeps rows while a recovery waits.
+// The lost run began long before it.
+func TestFenceKeepsRowsForRecoveries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		list := newestFirst{{CreatedAt: now.Add(-2 * time.Hour), Recovery: 1,
+			ScheduledAt: now.Add(-50 * time.Hour)}}
+		for i := range 3 * storage.MaxBatch / 2 { // so that the recovery is on the second page
+			list = append(list, storage.Record{ID: uuid.UUID{1: byte(i >> 8), 2: byte(i)},
+				CreatedAt: now.Add(-3 * time.Hour), ScheduledAt: now.Add(-1000 * time.Hour)})
+		}
+		d := &jobDatabase{keep: time.Hour, store: list}
+		if got, err := d.keepRows(t.Context()); err != nil || got != 50*time.Hour+databaseKeepMore {
+			t.Errorf("got %v, %v, want the time since the firing of the lost run", got, err)
+		}
+	})
+}
+
+// newestFirst are runs that have not ended. Each page has the oldest of the rest, newest first.
+type newestFirst []storage.Record
+
+func (l newestFirst) Runs(_ context.Context, f storage.RunFilter) ([]storage.Record, error) {
+	compare := func(a, b storage.Record) int {
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), bytes.Compare(a.ID[:], b.ID[:]))
+	}
+	rest := slices.DeleteFunc(slices.Clone(l), func(r storage.Record) bool {
+		return compare(r, storage.Record{CreatedAt: f.After.CreatedAt, ID: f.After.ID}) <= 0
+	})
+	slices.SortFunc(rest, compare)
+	page := rest[:min(len(rest), f.Limit)]
+	slices.Reverse(page)
+	return page, nil
 }
