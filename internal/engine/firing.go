@@ -29,6 +29,7 @@ type firing struct {
 	expected *batch.Expected
 	spans    *runSpans     // nil if it is not traced
 	begun    bool          // an attempt has started
+	requeued time.Time     // when its last attempt ended; zero before the second attempt
 	written  bool          // the store has a row of it
 	noted    *jobs.Blocker // the blocker that the store has recorded
 	asked    time.Time     // when this attempt began to lock
@@ -103,6 +104,7 @@ func (x *executor) executeOne(stop context.Context, f *firing) {
 	defer x.wakes.left(f)
 	defer f.done()
 	defer x.handOver(f)
+	defer f.worker.slots.giveBackLate() // also if its handler was not called
 	defer f.giveBack()
 	defer f.expected.End()
 	defer f.spans.finish()
@@ -129,6 +131,7 @@ func (x *executor) executeOne(stop context.Context, f *firing) {
 		}
 		f.spans.next()
 		waiting := f.spans.now()
+		f.requeued = x.clock.now()
 		x.handOver(f)
 		if !x.waits.sleep(stop, f, delay) {
 			return

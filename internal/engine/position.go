@@ -15,10 +15,14 @@ type position struct {
 }
 
 // position returns the position of the firing. An adopted run keeps its position from before its
-// adoption. A run of a backfill comes after all others.
+// adoption. A further attempt has its position since the end of the last one. A run of a backfill
+// comes after all others.
 func (f *firing) position() position {
 	p := position{since: f.since, run: f.run}
-	if !f.begun && !f.queued.IsZero() {
+	switch {
+	case !f.requeued.IsZero():
+		p.since = f.requeued
+	case !f.queued.IsZero():
 		p.since = f.queued
 	}
 	if f.runOfBackfill() {

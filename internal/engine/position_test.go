@@ -12,8 +12,8 @@ func TestAdoptedRunKeepsItsPosition(t *testing.T) {
 	if got := f.position().since; !got.Equal(f.queued) {
 		t.Errorf("before its first attempt: got %s, want %s", got, f.queued)
 	}
-	f.begun = true
-	if got := f.position().since; !got.Equal(now) {
-		t.Errorf("after an attempt: got %s, want %s", got, now)
+	f.requeued = now.Add(-time.Second)
+	if got := f.position().since; !got.Equal(f.requeued) {
+		t.Errorf("after an attempt: got %s, want %s", got, f.requeued)
 	}
 }

@@ -74,8 +74,9 @@ func (set *slotSet) giveBack() {
 	}
 }
 
-// giveBackLate releases the slot for late runs, if the firing has it. Further attempts of the run
-// need none.
+// giveBackLate releases the slot for late runs, if the firing has it, when its handler has returned
+// or will not be called. Further attempts of the run need no such slot. Late runs that an adoption
+// has left in the store can then be adopted.
 func (set *slotSet) giveBackLate() {
 	if len(set.needs) == 0 || set.needs[0] != set.ready.late {
 		return
@@ -85,6 +86,7 @@ func (set *slotSet) giveBackLate() {
 		set.ready.give(set.has[:1])
 		set.has = set.has[1:]
 	}
+	set.ready.wakeForLate()
 }
 
 // tryTakeAll takes all slots that set needs, or none.
@@ -131,7 +133,9 @@ func (r *ready) giveLocked(taken []*slots) {
 	for _, s := range taken {
 		s.giveBack()
 		r.unpark(s)
-		if s.left && s.room() > 0 {
+		// A late run gives its slot back to wait, for example for another run of its job. If this
+		// woke the adoption, the next run of the job would be adopted to wait too, and so on.
+		if s != r.late && s.left && s.room() > 0 {
 			signal(r.adopt)
 		}
 	}
@@ -240,11 +244,26 @@ func (r *ready) noteLeft(adoptable []*entry, left bool) {
 }
 
 // noteLateLeft notes whether an adoption may have left late runs in the store, because it had no
-// room for them. The next slot that becomes free then wakes the adoption.
+// room for them. The next late run that ends then wakes the adoption. A slot may have become free
+// during the adoption.
 func (r *ready) noteLateLeft(left bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.late.left = left
+	r.wakeLocked()
+}
+
+// wakeForLate wakes the adoption if there is room for late runs that may wait in the store.
+func (r *ready) wakeForLate() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wakeLocked()
+}
+
+func (r *ready) wakeLocked() {
+	if r.late.left && r.late.room() > 0 {
+		signal(r.adopt)
+	}
 }
 
 // lateRoom returns how many late runs can be added to those that run or are queued.
