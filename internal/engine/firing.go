@@ -104,7 +104,7 @@ func (x *executor) executeOne(stop context.Context, f *firing) {
 	defer x.wakes.left(f)
 	defer f.done()
 	defer x.handOver(f)
-	defer f.worker.slots.giveBackLate() // also if its handler was not called
+	defer f.worker.slots.leave()
 	defer f.giveBack()
 	defer f.expected.End()
 	defer f.spans.finish()
@@ -124,6 +124,7 @@ func (x *executor) executeOne(stop context.Context, f *firing) {
 		}
 		if f.begun = true; began.IsZero() {
 			began = time.Now()
+			f.worker.slots.started()
 		}
 		delay, again := x.attempts.perform(f, c, began)
 		if !again {

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -51,8 +52,8 @@ func (s *distantStore) Adopt(ctx context.Context, session uuid.UUID,
 	return records, err
 }
 
-// TestWaitingLateRunAdoptsNoOthers runs a replica after an outage that left 50 late runs of one job.
-// A run that waits for the one before it gives its slot for late runs back. If that woke the
+// TestWaitingLateRunAdoptsNoOthers runs a replica after an outage that left 50 late runs of one
+// job. A run that waits for the one before it gives its slot for late runs back. If that woke the
 // adoption, the next run would be adopted to wait too, and so on.
 func TestWaitingLateRunAdoptsNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -74,4 +75,41 @@ func TestWaitingLateRunAdoptsNoOthers(t *testing.T) {
 			t.Errorf("looked for waiting runs %d times in 55 s, want at most 120", n)
 		}
 	})
+}
+
+// TestLateRunsOfAJobAreInOrder runs three replicas after an outage that left 50 late runs of one
+// job.
+func TestLateRunsOfAJobAreInOrder(t *testing.T) {
+	for _, length := range []time.Duration{2 * time.Second, 100 * time.Millisecond, 0} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t)
+			j := job(t, "job", time.Hour, "orders")
+			j.Misfire = jobs.MisfireRunAll
+			c.outage(50*time.Hour+30*time.Minute, j)
+			began := time.Now()
+			for _, name := range []string{"a", "b", "c"} {
+				o := c.options(name, takes(length), j)
+				o.Store, o.Workers, o.CatchUp = &distantStore{Store: c.store}, 8, 2
+				defer c.start(o)()
+			}
+			time.Sleep(3 * time.Minute)
+			runs := slices.DeleteFunc(c.runs("job"), func(r storage.Record) bool {
+				return r.StartedAt == nil || r.StartedAt.Before(began)
+			})
+			if len(runs) != 50 {
+				t.Errorf("handler of %s: %d runs began, want 50", length, len(runs))
+			}
+			slices.SortFunc(runs, func(a, b storage.Record) int {
+				return a.StartedAt.Compare(*b.StartedAt)
+			})
+			for i := 1; i < len(runs); i++ {
+				if before := runs[i-1].ScheduledAt; runs[i].ScheduledAt.Before(before) {
+					t.Errorf("handler of %s: the run of %s began after that of %s", length,
+						runs[i].ScheduledAt.Format(time.DateTime), before.Format(time.DateTime))
+				}
+			}
+			t.Logf("handler of %s: the last one began after %s", length,
+				runs[len(runs)-1].StartedAt.Sub(began))
+		})
+	}
 }

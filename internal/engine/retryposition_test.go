@@ -13,9 +13,9 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// TestRetryKeepsItsPositionAmongWaiters lets a run wait for its second attempt, and then for a table.
-// Its position counts from the end of its first attempt, so it comes before a firing that has waited
-// for the table since the delay of the retry.
+// TestRetryKeepsItsPositionAmongWaiters lets a run wait for its second attempt, and then for a
+// table. Its position counts from the end of its first attempt, so it comes before a firing that
+// has waited for the table since the delay of the retry.
 func TestRetryKeepsItsPositionAmongWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

@@ -46,6 +46,7 @@ type slotSet struct {
 	ready *ready
 	needs []*slots // in the order in which every firing takes them: late runs, group
 	has   []*slots // those of needs that the firing has
+	line  bool     // the store may have further late runs of the job, of which one waits at a time
 }
 
 // tryTake takes all slots or none.
@@ -86,7 +87,22 @@ func (set *slotSet) giveBackLate() {
 		set.ready.give(set.has[:1])
 		set.has = set.has[1:]
 	}
-	set.ready.wakeForLate()
+	set.ready.wakeForLate(false)
+}
+
+// leave is called when the firing has ended, or is left to other replicas.
+func (set *slotSet) leave() {
+	set.giveBackLate()
+	set.started()
+}
+
+// started is called when the run of the firing has started. The next late run of its job can then
+// be adopted. It should be adopted here, because this replica notices the end of the run at once.
+func (set *slotSet) started() {
+	if set.line {
+		set.line = false
+		set.ready.wakeForLate(true)
+	}
 }
 
 // tryTakeAll takes all slots that set needs, or none.
@@ -186,7 +202,7 @@ func (r *ready) unpark(s *slots) {
 func (r *ready) slotsOf(p pending) *slotSet {
 	set := &slotSet{ready: r}
 	if p.paced() {
-		set.needs = append(set.needs, r.late)
+		set.needs, set.line = append(set.needs, r.late), p.backfill == uuid.Nil
 	}
 	if s := r.group(p.entry); s != nil {
 		set.needs = append(set.needs, s)
@@ -253,10 +269,12 @@ func (r *ready) noteLateLeft(left bool) {
 	r.wakeLocked()
 }
 
-// wakeForLate wakes the adoption if there is room for late runs that may wait in the store.
-func (r *ready) wakeForLate() {
+// wakeForLate wakes the adoption if there is room for late runs that may wait in the store, as they
+// do with left. Without room, the end of a late run wakes it.
+func (r *ready) wakeForLate(left bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.late.left = r.late.left || left
 	r.wakeLocked()
 }
 

@@ -12,9 +12,17 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
+// IsScheduled reports whether a waiting run is the first attempt of a scheduled firing. The late
+// ones of a job are adopted in the order of their scheduled times.
+func IsScheduled(r storage.Record) bool {
+	return r.Key == "" && r.Recovery == 0 && r.Attempt <= 1 && r.Backfill == uuid.Nil
+}
+
 // Adopted returns the ids of the free runs that a session adopts, in their order. Each free run
-// belongs to a job in a.Jobs.
-func Adopted(free []storage.Record, a storage.Adoption, now time.Time) []uuid.UUID {
+// belongs to a job in a.Jobs. oldest has the scheduled time of the oldest waiting run of each job
+// for which IsScheduled is true.
+func Adopted(free []storage.Record, oldest map[string]time.Time, a storage.Adoption,
+	now time.Time) []uuid.UUID {
 	asked := make(map[string]storage.AdoptedJob, len(a.Jobs))
 	for _, j := range a.Jobs {
 		asked[j.Name] = j
@@ -36,10 +44,11 @@ func Adopted(free []storage.Record, a storage.Adoption, now time.Time) []uuid.UU
 		}
 		overdue := r.Key == "" && r.Recovery == 0 &&
 			now.Sub(r.ScheduledAt) > asked[r.Job].Threshold
-		if r.Attempt <= 1 && (overdue || r.Backfill != uuid.Nil) {
-			late = append(late, r.ID)
-		} else {
+		switch first, waits := oldest[r.Job]; {
+		case r.Attempt > 1 || !overdue && r.Backfill == uuid.Nil:
 			prompt = append(prompt, r.ID)
+		case r.Backfill != uuid.Nil || !waits || !r.ScheduledAt.After(first):
+			late = append(late, r.ID)
 		}
 	}
 	first := append(late[:min(len(late), max(a.Late, 0))], prompt...)

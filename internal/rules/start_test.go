@@ -79,21 +79,23 @@ func TestAdopted(t *testing.T) {
 		{Name: "urgent", Threshold: time.Minute, Priority: 9}}
 	for _, test := range []struct {
 		name        string
+		oldest      time.Time // scheduled time of the oldest waiting run of the job "plain"
 		late, limit int
 		want        []byte
 	}{
-		{"late runs come first", 2, 9, []byte{5, 6, 3, 2, 4, 1}},
-		{"a limit for late runs", 1, 9, []byte{5, 3, 2, 4, 1}},
-		{"no late runs", 0, 9, []byte{3, 2, 4, 1}},
-		{"a limit for all", 1, 2, []byte{5, 3}},
-		{"no free worker", 1, 0, nil},
-		{"negative limits", -1, -1, nil},
+		{"late runs come first", noon, 2, 9, []byte{5, 6, 3, 2, 4, 1}},
+		{"an older run waits", free[4].ScheduledAt.Add(-1), 2, 9, []byte{3, 2, 4, 1}},
+		{"a limit for late runs", noon, 1, 9, []byte{5, 3, 2, 4, 1}},
+		{"no late runs", noon, 0, 9, []byte{3, 2, 4, 1}},
+		{"a limit for all", noon, 1, 2, []byte{5, 3}},
+		{"no free worker", noon, 1, 0, nil},
+		{"negative limits", noon, -1, -1, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got []byte
 			given := append([]storage.Record(nil), free...)
-			for _, run := range Adopted(given, storage.Adoption{Jobs: jobs, Late: test.late,
-				Limit: test.limit}, noon) {
+			for _, run := range Adopted(given, map[string]time.Time{"plain": test.oldest},
+				storage.Adoption{Jobs: jobs, Late: test.late, Limit: test.limit}, noon) {
 				got = append(got, run[15])
 			}
 			if string(got) != string(test.want) {

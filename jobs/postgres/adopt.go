@@ -37,6 +37,9 @@ ORDER BY r.created_at, r.id`
 	// jobs may compare each with each. The limits of a job are looked up by its key in an object
 	// instead.
 	//
+	// A late run is adopted only if it is the oldest scheduled run of its job that waits. The runs
+	// are read before any is adopted, so two adoptions at the same time cannot adopt two of them.
+	//
 	// A start may have been sent twice, if its outcome was unknown: the second one could grant a
 	// run that the first one has left waiting, and that another session has adopted meanwhile. So
 	// adoptRuns locks the live sessions from which it takes runs, and skips those that have a start
@@ -45,16 +48,21 @@ ORDER BY r.created_at, r.id`
 WITH ` + pausedJobs + `, leaving AS MATERIALIZED (
     SELECT id FROM holdfast.sessions WHERE (draining OR stopping) AND ended_at IS NULL
     ORDER BY id FOR UPDATE SKIP LOCKED
-), free AS MATERIALIZED (
-    SELECT w.run, r.job, r.scheduled_at, r.key, r.recovery, r.attempt, r.backfill
+), waiting AS MATERIALIZED (
+    SELECT w.run, w.since, r.*, ` + isFree + ` AS free
     FROM (SELECT * FROM holdfast.waits w WHERE w.since <= (SELECT clock_timestamp())
         ORDER BY w.since OFFSET 0) w LEFT JOIN holdfast.sessions s ON s.id = w.session
     CROSS JOIN LATERAL (SELECT r.job, r.scheduled_at, r.key, r.recovery, r.attempt, r.backfill,
             r.reason
         FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
-    WHERE ` + isFree + `
-        AND (r.reason <> 'no_worker' OR w.since <= clock_timestamp() - $8::interval)
-        AND w.run NOT IN (SELECT unnest($3::uuid[]))
+), free AS MATERIALIZED (
+    SELECT run, job, scheduled_at, key, recovery, attempt, backfill FROM waiting
+    WHERE free AND (reason <> 'no_worker' OR since <= clock_timestamp() - $8::interval)
+        AND run NOT IN (SELECT unnest($3::uuid[]))
+), oldest AS MATERIALIZED (
+    SELECT jsonb_object_agg(job, scheduled_at) AS jobs FROM (
+        SELECT job, min(scheduled_at) AS scheduled_at FROM waiting
+        WHERE key = '' AND recovery = 0 AND attempt <= 1 AND backfill IS NULL GROUP BY job) o
 ), asked AS MATERIALIZED (
     SELECT jsonb_object_agg(a.job, jsonb_build_array(a.ahead, a.threshold)) AS jobs
     FROM unnest($2::text[], $5::interval[], $6::interval[]) AS a (job, ahead, threshold)
@@ -62,6 +70,7 @@ WITH ` + pausedJobs + `, leaving AS MATERIALIZED (
 ), late AS (
     SELECT w.run ` + freeRuns + `
         AND (r.key = '' AND r.recovery = 0 AND r.scheduled_at < clock_timestamp() - a.threshold
+                AND r.scheduled_at <= ((SELECT jobs FROM oldest) ->> r.job)::timestamptz
             OR r.backfill IS NOT NULL) AND r.attempt <= 1
     ORDER BY w.since - a.ahead, r.scheduled_at, w.run LIMIT $7::int FOR UPDATE OF w SKIP LOCKED
 ), prompt AS (

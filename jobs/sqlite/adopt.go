@@ -23,6 +23,12 @@ WHERE state = 'waiting' AND (session IS NULL OR session NOT IN (SELECT value FRO
         AND id NOT IN (SELECT value FROM json_each(?3))
         AND ` + notHeldBack + `?4)))`
 
+	// oldestRuns returns the scheduled times of the oldest waiting runs: see rules.Adopted.
+	oldestRuns = `
+SELECT job, min(scheduled_at) FROM holdfast_runs
+WHERE state = 'waiting' AND key = '' AND recovery = 0 AND attempt <= 1 AND backfill IS NULL
+    AND wait_since <= ?1 GROUP BY job`
+
 	ownRuns = `
 SELECT id FROM holdfast_runs
 WHERE state = 'waiting' AND session = ?2 AND job IN (SELECT value FROM json_each(?1))
@@ -111,7 +117,18 @@ func (s *Store) adoptable(ctx context.Context, tx *sql.Tx, session uuid.UUID,
 			runs = append(runs, r)
 			return err
 		})
-	return own, rules.Adopted(runs, a, now), err
+	if err != nil || len(runs) == 0 {
+		return own, nil, err
+	}
+	oldest := map[string]time.Time{}
+	err = each(ctx, tx, oldestRuns, []any{micros(now)}, func(rows *sql.Rows) error {
+		var job string
+		var scheduledAt int64
+		err := rows.Scan(&job, &scheduledAt)
+		oldest[job] = fromMicros(scheduledAt)
+		return err
+	})
+	return own, rules.Adopted(runs, oldest, a, now), err
 }
 
 // take gives the runs to the session. Until their next start no run waits behind them, except later

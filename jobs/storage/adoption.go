@@ -12,6 +12,9 @@ import (
 // then other runs, each in the order of QueuePosition. A late run is a scheduled run, but no
 // recovery, for which the Threshold of its job has passed. Runs of backfills have the priority
 // BackfillPriority. A run that has made an attempt counts as one of the other runs.
+//
+// The late runs of a job start in the order of their scheduled times. So a late run is adopted only
+// if no older scheduled run of its job waits, on any replica.
 type Adoption struct {
 	Jobs  []AdoptedJob
 	Known []uuid.UUID // runs to leave out, because the caller tracks them

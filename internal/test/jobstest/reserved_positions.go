@@ -1,6 +1,7 @@
 package jobstest
 
 import (
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -29,10 +30,13 @@ var positionRules = []rule{
 		}
 	}},
 	{"late runs have their own limit and are adopted first", func(c *check) {
-		a := Adoption(nil, 4, "late", "prompt")
-		a.Jobs[0].Threshold, a.Late = time.Hour, 2
+		a := Adoption(nil, 4, "late", "later", "latest", "prompt")
+		for i := range 3 {
+			a.Jobs[i].Threshold = time.Hour
+		}
+		a.Late = 2
 		first, second, third := c.waitedFor("late", 3*time.Minute),
-			c.waitedFor("late", 2*time.Minute), c.waitedFor("late", time.Minute)
+			c.waitedFor("later", 2*time.Minute), c.waitedFor("latest", time.Minute)
 		manual := c.waitedFor("prompt", time.Hour)
 		s := c.session("one")
 		got, err := c.Store.Adopt(c.ctx, s, a)
@@ -51,6 +55,46 @@ var positionRules = []rule{
 		if len(got) != 1 || got[0].ID != third {
 			c.Errorf("adopted %+v, want the last late run", got)
 		}
+	}},
+	{"late runs of a job are adopted one by one in their order", func(c *check) {
+		gone, one, two := c.session("gone"), c.session("one"), c.session("two")
+		var line []storage.StartRequest
+		for n := range 3 {
+			line = append(line, request("job", n))
+		}
+		for _, i := range []int{1, 0, 2} { // the second one has waited for longest
+			r := line[i]
+			r.WaitSince = epoch
+			equal(c, "note", c.note(gone, noteOf(r, jobs.Waiting, reasons.Misfire)), true)
+		}
+		manual, recovery := request("job", 3), request("job", 4)
+		manual.Firing.Key, recovery.Firing.Recovery = "k", 1
+		for _, r := range []storage.StartRequest{manual, recovery} {
+			equal(c, "note", c.note(gone, noteOf(r, jobs.Waiting, reasons.LockHeld)), true)
+		}
+		c.must(c.Store.End(c.ctx, gone))
+		a := Adoption(nil, 5, "job")
+		a.Jobs[0].Threshold = time.Second
+		adopts := func(session uuid.UUID, want ...uuid.UUID) {
+			c.Helper()
+			got, err := c.Store.Adopt(c.ctx, session, a)
+			c.must(err)
+			ids := idsOf(got)
+			if len(got) != len(want) ||
+				slices.ContainsFunc(want, func(id uuid.UUID) bool { return !ids[id] }) {
+				c.Fatalf("adopted %+v, want %v", got, want)
+			}
+			a.Known = append(a.Known, want...)
+		}
+		adopts(one, line[0].Run, manual.Run, recovery.Run)
+		adopts(two)
+		token := c.granted(one, line[0])
+		adopts(two, line[1].Run)
+		adopts(one)
+		c.finished(line[0], token, jobs.Succeeded)
+		adopts(one)
+		c.granted(two, line[1])
+		adopts(one, line[2].Run)
 	}},
 	{"late runs can use the whole limit", func(c *check) {
 		a := Adoption(nil, 1, "late", "prompt")

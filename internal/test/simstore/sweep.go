@@ -113,7 +113,12 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 		asked[j.Name] = true
 	}
 	var own, free []storage.Record
+	oldest := map[string]time.Time{}
 	for _, r := range s.waiting {
+		if first, found := oldest[r.Job]; rules.IsScheduled(r.Record) && !r.StartsLater(s.now()) &&
+			(!found || r.ScheduledAt.Before(first)) {
+			oldest[r.Job] = r.ScheduledAt
+		}
 		switch {
 		case !asked[r.Job] || slices.Contains(a.Known, r.ID), r.StartsLater(s.now()),
 			r.ObeysPauses() && r.Attempt <= 1 && s.pauseOver(r.Job) != nil:
@@ -127,7 +132,7 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
 		return cmp.Or(a.WaitSince.Compare(b.WaitSince), bytes.Compare(a.ID[:], b.ID[:]))
 	})
 	adopted := own
-	for _, id := range rules.Adopted(free, a, s.now()) {
+	for _, id := range rules.Adopted(free, oldest, a, s.now()) {
 		r := s.runs[id]
 		r.Session, r.Replica, r.wants = session, l.Replica, nil
 		adopted = append(adopted, r.Record)
