@@ -41,11 +41,11 @@ type adopter struct {
 func (a *adopter) adopt(ctx context.Context, session *liveSession) (more bool) {
 	limit, minWait := a.room()
 	defer func() { a.left.Store(more) }()
-	if limit == 0 {
-		return true
-	}
 	if a.controlState.draining() || a.clockLimit.check(time.Now()) != nil {
 		return false
+	}
+	if limit == 0 {
+		return true
 	}
 	for full := 0; limit > 0; {
 		entries, most := a.adoptable(full, limit)
