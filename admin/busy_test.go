@@ -292,3 +292,16 @@ func drift() Options {
 	}
 	return o
 }
+
+// absent returns busy with a job that no replica has had for ten minutes.
+func absent() Options {
+	o := busy()
+	h := o.Store.(*history)
+	since := noon.Add(-10 * time.Minute)
+	for i := range h.jobs {
+		if h.jobs[i].Name == "report/monthly" {
+			h.jobs[i].AbsentSince = &since
+		}
+	}
+	return o
+}

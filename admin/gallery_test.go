@@ -142,6 +142,8 @@ func pageStates() []galleryState {
 		{name: "job-paused", options: busy(), path: "/jobs/report%2Fmonthly",
 			has: []string{"The group <bdi>reports</bdi> is paused", "the quarter is being closed",
 				"does not have this job in its cron table"}},
+		{name: "job-absent", options: absent(), path: "/jobs/report%2Fmonthly",
+			has: []string{"on no replica", "No live replica has had this job since"}},
 		{name: "job-never-ran", options: busy(), path: "/jobs/reindex",
 			has: []string{"The job has not run yet.", "only when triggered",
 				"This replica knows no next scheduled time."}},

@@ -41,8 +41,10 @@ type Job struct {
 	Recover     bool           `json:"recover,omitempty"`
 	Version     int64          `json:"version"`
 	// the job was added at run time and has been removed
-	Removed bool            `json:"removed,omitempty"`
-	Pauses  []storage.Pause `json:"pauses,omitempty"` // pauses that cover the job now
+	Removed bool `json:"removed,omitempty"`
+	// since when no live replica has the job; null while one has it
+	AbsentSince *time.Time      `json:"absent_since,omitempty"`
+	Pauses      []storage.Pause `json:"pauses,omitempty"` // pauses that cover the job now
 	// null if there is none, or if this replica does not know the job
 	NextScheduledAt *time.Time        `json:"next_scheduled_at"`
 	LastRun         *storage.Record   `json:"last_run"` // the last run that ended
@@ -330,7 +332,8 @@ func newJob(schedules *scheduleWords, v storage.JobView, outcomes []storage.Outc
 		Schedule: v.Schedule, Words: schedules.describe(v.Schedule, v.Zone), Timezone: v.Zone,
 		Handler:   v.Handler,
 		Resources: locks.ResourcesOf(v.Resources), Recover: v.Recover, Version: v.Version,
-		Removed: v.Removed, Pauses: v.Pauses, Outcomes: []storage.Outcome{},
+		Removed: v.Removed, AbsentSince: v.AbsentSince, Pauses: v.Pauses,
+		Outcomes: []storage.Outcome{},
 	}
 	for _, o := range outcomes {
 		o.ScheduledAt, o.StartedAt, o.FinishedAt = o.ScheduledAt.UTC(), records.InUTC(o.StartedAt),

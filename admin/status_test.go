@@ -84,8 +84,17 @@ func TestNothingIsHealthyWhileJobsFail(t *testing.T) {
 }
 
 // TestRemovedJobIsNoProblem checks that a job that fails or is skipped is no problem any more after
-// an operator has removed it.
+// an operator has removed it, or while no live replica has it.
 func TestRemovedJobIsNoProblem(t *testing.T) {
+	for name, remove := range map[string]func(*storage.JobView){
+		"removed": func(v *storage.JobView) { v.Removed = true },
+		"absent":  func(v *storage.JobView) { v.AbsentSince = &noon },
+	} {
+		t.Run(name, func(t *testing.T) { testRemovedJob(t, remove) })
+	}
+}
+
+func testRemovedJob(t *testing.T, remove func(*storage.JobView)) {
 	o := troubledNight()
 	h := o.Store.(*history)
 	h.jobs = append(h.jobs, job("exports", "0 * * * *", "exports"))
@@ -102,7 +111,9 @@ func TestRemovedJobIsNoProblem(t *testing.T) {
 		}
 	}
 	for i := range h.jobs {
-		h.jobs[i].Removed = h.jobs[i].Name == "invoices" || h.jobs[i].Name == "exports"
+		if name := h.jobs[i].Name; name == "invoices" || name == "exports" {
+			remove(&h.jobs[i])
+		}
 	}
 	for _, text := range texts {
 		if got := problemsOf(t, o); strings.Contains(got, text) {

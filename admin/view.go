@@ -78,6 +78,16 @@ func (v *View) Jobs(ctx context.Context) ([]Job, error) {
 	}
 }
 
+// Job returns one job.
+func (v *View) Job(ctx context.Context, name string) (Job, error) {
+	now, err := v.reader.Now(ctx)
+	if err != nil {
+		return Job{}, err
+	}
+	d, err := v.reader.job(ctx, now, name)
+	return d.Job, err
+}
+
 // Locks returns all locks by resource, without those on job names, each with the state of its
 // advisory lock.
 func (v *View) Locks(ctx context.Context) ([]Lock, error) {

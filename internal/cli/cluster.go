@@ -25,6 +25,7 @@ type state interface {
 	// Overview reports a store that does not answer as a problem of the status.
 	Overview(ctx context.Context) (admin.Overview, error)
 	Jobs(ctx context.Context) ([]admin.Job, error)
+	Job(ctx context.Context, name string) (admin.Job, error)
 	Locks(ctx context.Context) ([]admin.Lock, error)
 	Replicas(ctx context.Context) ([]admin.Replica, error)
 	Databases(ctx context.Context) ([]admin.Database, error)

@@ -86,10 +86,10 @@ does not end the run.`,
 				return err
 			}
 			waits := waitsText(run)
-			if lacksReplica(ctx, in, run) {
-				waits = "a replica that can start runs"
-				fmt.Fprintf(a.errOut, "scheduler: note: no replica can start runs; run %s waits "+
-					"until one can\n", run.ID)
+			if lack := lackOfReplica(ctx, in, run); lack.awaited != "" {
+				waits = lack.awaited
+				fmt.Fprintf(a.errOut, "scheduler: note: %s; run %s waits until one %s\n", lack.now,
+					run.ID, lack.can)
 			}
 			if await {
 				return a.awaitRun(ctx, in, run.ID)
@@ -151,14 +151,25 @@ func (c *commandLine) printEnd(run storage.Record) error {
 	return &ExitError{Code: notExecuted}
 }
 
-// lacksReplica reports whether the run of a trigger waits now and no replica can start it: none is
-// live, or each of them is draining or stopping. It returns false if that is not known.
-func lacksReplica(ctx context.Context, in cluster, run storage.Triggered) bool {
+// lack is why no replica can start the run of a trigger, in words. It is zero if one can, or if
+// that is not known.
+type lack struct{ awaited, now, can string }
+
+// lackOfReplica returns why no replica can start the run of a trigger that waits now: none is live,
+// each of them is draining or stopping, or none has the job.
+func lackOfReplica(ctx context.Context, in cluster, run storage.Triggered) lack {
 	if run.State != jobs.Waiting || run.Replica != "" || run.WaitSince.After(run.CreatedAt) {
-		return false
+		return lack{}
 	}
 	names, err := liveReplicasIn(false)(ctx, in)
-	return err == nil && len(names) == 0
+	if err == nil && len(names) == 0 {
+		return lack{"a replica that can start runs", "no replica can start runs", "can"}
+	}
+	job, err := in.Job(ctx, run.Job)
+	if err == nil && job.AbsentSince != nil {
+		return lack{"a replica that has the job", "no live replica has job " + run.Job, "has it"}
+	}
+	return lack{}
 }
 
 // waitsText returns what a run waits for: its start time, a blocker, or "nothing".

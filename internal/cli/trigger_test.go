@@ -5,6 +5,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
 // TestTriggerWithoutAReplica triggers a job while its only replica is draining.
@@ -54,6 +59,37 @@ func TestTriggerWithoutAReplica(t *testing.T) {
 	}
 	stop()
 	<-done
+}
+
+// TestTriggerOfAJobThatNoReplicaHas triggers a job that the live replica has dropped.
+func TestTriggerOfAJobThatNoReplicaHas(t *testing.T) {
+	config := explainedStore(t)
+	store := openStore(t, config, true)
+	session := uuid.New()
+	if err := store.Open(t.Context(), storage.Session{ID: session, Replica: "b",
+		TTL: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Register(t.Context(), session, []storage.Definition{{Name: "nightly",
+		Hash: "h", Schedule: "30 2 * * *", Zone: "Europe/Berlin"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Withdraw(t.Context(), session, "other table",
+		[]string{"nightly"}); err != nil {
+		t.Fatal(err)
+	}
+	store.Close()
+	const note = `^scheduler: note: no live replica has job nightly; run \S+ waits until one has it\n$`
+	o := perform(t, nil, "trigger", "nightly", "-c", config)
+	if noted, _ := regexp.MatchString(note, o.notes); o.code != 0 || !noted ||
+		!strings.Contains(o.out, "  a replica that has the job\n") {
+		t.Errorf("got %+v", o)
+	}
+	const refused = "trigger: job nightly cannot run now (busy): no live replica has the job"
+	if o := perform(t, nil, "trigger", "nightly", "--wait-for", "0", "-c", config); o.code != 1 ||
+		o.err != refused {
+		t.Errorf("got %+v, want %q", o, refused)
+	}
 }
 
 // notedWriter sends the first text that is written.

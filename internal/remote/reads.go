@@ -83,6 +83,11 @@ func (c *Client) Jobs(ctx context.Context) ([]admin.Job, error) {
 	return list[admin.Job](ctx, c, 0, url.Values{}, "jobs")
 }
 
+// Job returns one job.
+func (c *Client) Job(ctx context.Context, name string) (admin.Job, error) {
+	return get[admin.Job](ctx, c, "jobs", name)
+}
+
 // Locks returns all locks by resource.
 func (c *Client) Locks(ctx context.Context) ([]admin.Lock, error) {
 	return get[[]admin.Lock](ctx, c, "locks")

@@ -22,7 +22,8 @@ import (
 //   - a *storage.PausedError, if the job is paused and the request has no EvenPaused. EvenPaused
 //     needs the permission to pause the job.
 //   - a *storage.BusyError, if Wait is 0 and something blocks the run
-//   - another error that wraps storage.ErrBusy, if Wait is 0 and no replica can start runs
+//   - another error that wraps storage.ErrBusy, if Wait is 0 and no replica can start runs of the
+//     job
 //   - storage.ErrKeyUsed, if the actor has used the Key for another request for this job
 func (o *Operations) Trigger(ctx context.Context, a storage.Action,
 	r storage.TriggerRequest) (storage.Triggered, error) {
@@ -37,8 +38,8 @@ func (o *Operations) Trigger(ctx context.Context, a storage.Action,
 	})
 }
 
-// requireReplica returns an error if no replica can start a run of the job: none is live, or each
-// of them is draining or stopping.
+// requireReplica returns an error if no replica can start a run of the job: none is live, each of
+// them is draining or stopping, or none has the job.
 func (o *Operations) requireReplica(ctx context.Context, job string) error {
 	now, err := o.options.Lookup.Now(ctx)
 	if err != nil {
@@ -48,13 +49,19 @@ func (o *Operations) requireReplica(ctx context.Context, job string) error {
 	if err != nil {
 		return err
 	}
-	for _, r := range replicas {
-		if r.LiveAt(now) && !r.Draining && !r.Stopping {
-			return nil
-		}
+	able := slices.ContainsFunc(replicas, func(r storage.ReplicaView) bool {
+		return r.LiveAt(now) && !r.Draining && !r.Stopping
+	})
+	if !able {
+		return fmt.Errorf("job %s cannot run now (%w): no replica can start runs", job,
+			storage.ErrBusy)
 	}
-	return fmt.Errorf("job %s cannot run now (%w): no replica can start runs", job,
-		storage.ErrBusy)
+	view, err := o.options.Lookup.Job(ctx, job)
+	if err == nil && view.AbsentSince != nil {
+		return fmt.Errorf("job %s cannot run now (%w): no live replica has the job", job,
+			storage.ErrBusy)
+	}
+	return nil // the trigger reports a job that is not known
 }
 
 // TriggerBy is Trigger with another way to add the run, such as in a transaction of the caller.

@@ -17,7 +17,8 @@ const (
 	selectJobs = `
 SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description,
     d.job_group, d.priority, d.source,
-    d.version, j.version < 0 AS removed, j.updated_at
+    d.version, j.version < 0 AS removed, j.updated_at,
+    CASE WHEN j.back_at IS NULL THEN j.left_at END AS absent_since
 FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = abs(j.version)`
 
 	// lastEndedIn reads the last run of one job after the other, in the order of the page, and
@@ -199,11 +200,14 @@ func (s *Store) jobViews(ctx context.Context, query string,
 		var resources []byte
 		err := row.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover,
 			&v.Description, &v.Group, &v.Priority, &v.Source,
-			&v.Version, &v.Removed, &v.UpdatedAt)
+			&v.Version, &v.Removed, &v.UpdatedAt, &v.AbsentSince)
 		if err != nil {
 			return v, err
 		}
 		v.UpdatedAt = v.UpdatedAt.UTC()
+		if v.AbsentSince != nil {
+			*v.AbsentSince = v.AbsentSince.UTC()
+		}
 		v.Resources, err = parseRequests(resources)
 		return v, err
 	})

@@ -16,7 +16,7 @@ const (
 	selectJobs = `
 SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description,
     d.job_group, d.priority, d.source,
-    d.version, j.version < 0, j.updated_at
+    d.version, j.version < 0, j.updated_at, CASE WHEN j.back_at IS NULL THEN j.left_at END
 FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name
     AND d.version = abs(j.version)`
 
@@ -173,13 +173,14 @@ func (s *Store) jobViews(ctx context.Context, query string,
 		var v storage.JobView
 		var resources string
 		var updated int64
+		var absent sql.NullInt64
 		err := rows.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover,
 			&v.Description, &v.Group, &v.Priority, &v.Source,
-			&v.Version, &v.Removed, &updated)
+			&v.Version, &v.Removed, &updated, &absent)
 		if err != nil {
 			return err
 		}
-		v.UpdatedAt = fromMicros(updated)
+		v.UpdatedAt, v.AbsentSince = fromMicros(updated), fromNullMicros(absent)
 		v.Resources, err = decodeRequests(resources)
 		views = append(views, v)
 		return err

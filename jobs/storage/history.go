@@ -59,11 +59,14 @@ type LockView struct {
 // JobView is a job with its state.
 type JobView struct {
 	Definition
-	Version   int64
-	Removed   bool    // an added job that was removed
-	Last      *Record // the last run that ended
-	Pauses    []Pause // active pauses that cover it; not set by History.Jobs
-	UpdatedAt time.Time
+	Version int64
+	Removed bool // an added job that was removed
+	// AbsentSince is when the last session that had the job ended or dropped it, or nil while a
+	// session has the job. It is not set by History.Jobs.
+	AbsentSince *time.Time
+	Last        *Record // the last run that ended
+	Pauses      []Pause // active pauses that cover it; not set by History.Jobs
+	UpdatedAt   time.Time
 }
 
 // ReplicaView is a session that is live or ended in the last hour.

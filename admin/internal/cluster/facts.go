@@ -289,8 +289,8 @@ func earlierFailures(ctx context.Context, store storage.Listings, now time.Time,
 	return found, nil
 }
 
-// dropRemoved drops jobs that were removed. It checks the first maxRemovedChecks jobs that failed
-// or are skipped repeatedly, because each check is a query.
+// dropRemoved drops jobs that were removed, and those that no live replica has. It checks the first
+// maxRemovedChecks jobs that failed or are skipped repeatedly, because each check is a query.
 func (r *Reader) dropRemoved(ctx context.Context, now time.Time,
 	outcomes map[string][]storage.Outcome, suspects []string) error {
 	checks := 0
@@ -304,7 +304,8 @@ func (r *Reader) dropRemoved(ctx context.Context, now time.Time,
 		}
 		view, err := r.Store.Job(ctx, name)
 		switch {
-		case errors.Is(err, storage.ErrNotFound) || err == nil && view.Removed:
+		case errors.Is(err, storage.ErrNotFound),
+			err == nil && (view.Removed || view.AbsentSince != nil):
 			delete(outcomes, name)
 		case err != nil:
 			return fmt.Errorf("job %q: %w", name, err)

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"sync"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -123,6 +124,30 @@ var definitionRules = []rule{
 		after := c.definitions(one)
 		c.must(c.Store.Withdraw(c.ctx, one, "other table", []string{"a", "unknown"}))
 		equal(c, "count of changes after a repeated withdrawal", c.definitions(one), after)
+	}},
+	{"a job shows since when no session has it", func(c *check) {
+		one, two := c.compared("one"), c.compared("two")
+		c.registerAll(one, "h1", "a")
+		c.registerAll(two, "h1", "a")
+		absentSince := func() *time.Time {
+			c.Helper()
+			v, err := c.Store.Job(c.ctx, "a")
+			c.must(err)
+			return v.AbsentSince
+		}
+		c.must(c.Store.Withdraw(c.ctx, one, "t", []string{"a"}))
+		if at := absentSince(); at != nil {
+			c.Errorf("absent since %s beside a session that has the job", at)
+		}
+		before := c.now()
+		c.must(c.Store.Withdraw(c.ctx, two, "t", []string{"a"}))
+		if at := absentSince(); at == nil || at.Before(before) || at.After(c.now()) {
+			c.Errorf("absent since %v, want the time of the last withdrawal", at)
+		}
+		c.registerAll(one, "h1", "a")
+		if at := absentSince(); at != nil {
+			c.Errorf("absent since %s although a session has the job again", at)
+		}
 	}},
 	{"a definition stays active when no session has it",
 		func(c *check) {

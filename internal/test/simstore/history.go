@@ -58,6 +58,9 @@ func (s *Store) Jobs(ctx context.Context) ([]storage.JobView, error) {
 		}
 		v := storage.JobView{Definition: j.last(), Version: max(j.version, -j.version),
 			UpdatedAt: j.updatedAt, Removed: j.version < 0}
+		if j.absent() {
+			v.AbsentSince = &j.absence.From
+		}
 		if r := last[name]; r != nil {
 			record := r.Record
 			v.Last = &record
