@@ -108,20 +108,22 @@ func named(names []string) string {
 	return text
 }
 
-// timeBetween returns the shortest time between two of the outcomes' scheduled times. Of a single
-// outcome it returns the time since then.
+// timeBetween returns the median of the times between the outcomes' scheduled times, so that a
+// trigger of a nightly job does not make it look like a frequent one. Of a single outcome it
+// returns the time since then.
 func timeBetween(outcomes []storage.Outcome, now time.Time) time.Duration {
-	if len(outcomes) == 0 {
+	switch len(outcomes) {
+	case 0:
 		return 0
+	case 1:
+		return now.Sub(outcomes[0].ScheduledAt)
 	}
-	shortest := now.Sub(outcomes[0].ScheduledAt)
+	between := make([]time.Duration, len(outcomes)-1)
 	for i, o := range outcomes[1:] {
-		between := outcomes[i].ScheduledAt.Sub(o.ScheduledAt).Abs()
-		if i == 0 || between < shortest {
-			shortest = between
-		}
+		between[i] = outcomes[i].ScheduledAt.Sub(o.ScheduledAt).Abs()
 	}
-	return shortest
+	slices.Sort(between)
+	return between[len(between)/2]
 }
 
 // waitGroup is runs that wait too long for the same job.

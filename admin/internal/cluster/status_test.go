@@ -178,6 +178,9 @@ func TestStatus(t *testing.T) {
 			"Healthy", ""},
 		"one failure of a job of the night": {failing(nights(fail, ok, ok)...), Amber,
 			"1 job failed in its last run", "The last run of job invoices failed."},
+		"failure of a job of the night after a trigger": {
+			failing(append(ran(3*time.Hour-time.Minute, fail), nights(ok, ok, ok)...)...), Amber,
+			"1 job failed in its last run", "The last run of job invoices failed."},
 		"first run": {failing(nights(fail)...), Amber, "1 job failed in its last run",
 			"The last run of job invoices failed."},
 		"first run lately": {failing(ran(time.Minute, fail)...), Neutral, "Healthy", ""},
