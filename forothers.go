@@ -16,6 +16,9 @@ func ForCommands(given ...Option) (app.Options, error) {
 		return app.Options{}, errors.New("found an option that sets the configuration, expected " +
 			"the flag --config")
 	}
+	if err := errors.Join(o.mistakes...); err != nil {
+		return app.Options{}, err
+	}
 	return o.Options, nil
 }
 

@@ -39,6 +39,9 @@ func New(given ...Option) (*Replica, error) { return newReplica(given) }
 
 func newReplica(given []Option) (*Replica, error) {
 	o := newOptions(given)
+	if err := errors.Join(o.mistakes...); err != nil {
+		return nil, err
+	}
 	if err := o.checkDatabase(); err != nil {
 		return nil, err
 	}

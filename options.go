@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -36,6 +37,8 @@ type options struct {
 	stores   []string                // the options that set the database, each once
 	changes  []func(*configs.Config) // of the configuration
 	replaced []string                // the keys that changes set
+	noURL    bool                    // WithPostgres was given an empty URL
+	mistakes []error                 // in the values of options
 }
 
 // urlKey is the key of the database.
@@ -64,12 +67,15 @@ func (o *options) requireDatabase() error {
 		"holdfast.WithPostgresPool, or holdfast.WithSQLite with " + driverAdvice)
 }
 
-// checkDatabase returns an error if the options set two databases, or a pool or a driver that is
-// nil.
+// checkDatabase returns an error if the options set two databases, an empty URL, or a pool or a
+// driver that is nil.
 func (o *options) checkDatabase() error {
 	switch {
 	case len(o.stores) > 1:
 		return fmt.Errorf("found %s, expected one of them", strings.Join(o.stores, " and "))
+	case slices.Contains(o.stores, withPostgres) && o.noURL:
+		return errors.New(`found "" in WithPostgres, expected a URL such as ` +
+			"postgres://holdfast@db/app")
 	case slices.Contains(o.stores, withPool) && o.Pool == nil:
 		return errors.New("found nil in WithPostgresPool, expected a pool")
 	case slices.Contains(o.stores, withSQLite) && o.Driver == nil:
@@ -87,11 +93,28 @@ func change(key string, f func(*configs.Config)) Option {
 
 func newOptions(given []Option) *options {
 	o := &options{}
-	for _, option := range given {
+	for i, option := range given {
+		if option == nil {
+			o.mistakes = append(o.mistakes,
+				fmt.Errorf("found nil as option %d, expected an Option", i+1))
+			continue
+		}
 		option(o)
 	}
 	o.addJobs()
 	return o
+}
+
+// require adds a mistake if the value of the named option is nil, or a pointer or function that is
+// nil. It reports whether the option can use the value.
+func (o *options) require(value any, option, expected string) bool {
+	switch v := reflect.ValueOf(value); {
+	case !v.IsValid():
+	case v.Kind() != reflect.Pointer && v.Kind() != reflect.Func || !v.IsNil():
+		return true
+	}
+	o.mistakes = append(o.mistakes, fmt.Errorf("found nil in %s, expected %s", option, expected))
+	return false
 }
 
 // addJobs adds the jobs of WithJobs and the handlers that they bring. A Run becomes a handler with
@@ -139,7 +162,14 @@ func WithConfig(config *configs.Config) Option {
 
 // WithPostgres sets the database: a libpq URL, such as postgres://holdfast@db/app. It cannot be
 // combined with [WithPostgresPool] and [WithSQLite].
-func WithPostgres(url string) Option { return setsDatabase("WithPostgres", url) }
+func WithPostgres(url string) Option {
+	return func(o *options) {
+		o.noURL = strings.TrimSpace(url) == ""
+		setsDatabase(withPostgres, url)(o)
+	}
+}
+
+const withPostgres = "WithPostgres"
 
 const withPool = "WithPostgresPool"
 
@@ -171,7 +201,7 @@ const withSQLite = "WithSQLite"
 // of package jobs/sqlite.
 func WithSQLite(driver storage.Driver, path string) Option {
 	return func(o *options) {
-		WithDriver(driver)(o)
+		o.Driver = driver
 		setsDatabase(withSQLite, "sqlite://"+filepath.ToSlash(path))(o)
 	}
 }
@@ -179,7 +209,12 @@ func WithSQLite(driver storage.Driver, path string) Option {
 // WithDriver lets the configuration name a SQLite file as the database. The driver is sqlite.Driver
 // of package jobs/sqlite. Without it, New refuses a configuration whose database.url begins with
 // sqlite://. [WithSQLite] includes it.
-func WithDriver(driver storage.Driver) Option { return func(o *options) { o.Driver = driver } }
+func WithDriver(driver storage.Driver) Option {
+	return func(o *options) {
+		o.require(driver, "WithDriver", driverAdvice)
+		o.Driver = driver
+	}
+}
 
 // WithMemcached sets the memcached servers, host:port each, that have the advisory locks. All
 // replicas must have the same servers in the same order.
@@ -202,10 +237,14 @@ func WithReplicaName(name string) Option {
 	})
 }
 
+// pageAdvice is how to get a maker of the page.
+const pageAdvice = "admin.Page of the package github.com/holdfast-dev/holdfast/admin"
+
 // WithPage sets the address of the admin page, host:port. The maker is admin.Page of package admin.
 func WithPage(maker page.Maker, listen string) Option {
 	return func(o *options) {
-		WithAdmin(maker)(o)
+		o.require(maker, "WithPage", pageAdvice)
+		o.Page = maker
 		change("admin.listen", func(c *configs.Config) { c.Admin.Listen = listen })(o)
 	}
 }
@@ -213,14 +252,21 @@ func WithPage(maker page.Maker, listen string) Option {
 // WithAdmin lets the configuration set the address of the admin page. The maker is admin.Page of
 // package admin. Without it, New refuses a configuration that has an address in admin.listen.
 // [WithPage] includes it, and [Replica.Admin] does not need it.
-func WithAdmin(maker page.Maker) Option { return func(o *options) { o.Page = maker } }
+func WithAdmin(maker page.Maker) Option {
+	return func(o *options) {
+		o.require(maker, "WithAdmin", pageAdvice)
+		o.Page = maker
+	}
+}
 
 // WithJobs adds jobs to those of the configuration.
 func WithJobs(jobs ...AnyJob) Option {
 	return func(o *options) {
 		o.jobs = slices.Grow(o.jobs, len(jobs))
 		for _, j := range jobs {
-			o.jobs = append(o.jobs, j.build())
+			if o.require(j, "WithJobs", "a holdfast.Job") {
+				o.jobs = append(o.jobs, j.build())
+			}
 		}
 	}
 }
@@ -233,18 +279,31 @@ func WithHandlers(handlers ...jobs.Registration) Option {
 // WithMiddleware wraps all handlers, the built-in ones too. The first one given
 // is the outermost.
 func WithMiddleware(middleware ...jobs.Middleware) Option {
-	return func(o *options) { o.Middleware = append(o.Middleware, middleware...) }
+	return func(o *options) {
+		for _, m := range middleware {
+			o.require(m, "WithMiddleware", "a jobs.Middleware")
+		}
+		o.Middleware = append(o.Middleware, middleware...)
+	}
 }
 
 // WithListeners calls the listeners with the events of this replica's firings.
 func WithListeners(listeners ...jobs.Listener) Option {
-	return func(o *options) { o.Listeners = append(o.Listeners, listeners...) }
+	return func(o *options) {
+		for _, l := range listeners {
+			o.require(l, "WithListeners", "a jobs.Listener")
+		}
+		o.Listeners = append(o.Listeners, listeners...)
+	}
 }
 
 // WithAuthorizer sets the Authorizer that decides what each user of the page and its API may do.
 // Without it, their roles decide.
 func WithAuthorizer(a permission.Authorizer) Option {
-	return func(o *options) { o.Authorizer = a }
+	return func(o *options) {
+		o.require(a, "WithAuthorizer", "a permission.Authorizer")
+		o.Authorizer = a
+	}
 }
 
 // WithLog sends the log of the replica to the given logger. Without WithLog or WithSlog,
@@ -258,6 +317,9 @@ func WithLog(log zerolog.Logger, output io.Writer) Option {
 // and are stored with their runs. The handler of log decides which levels are logged.
 func WithSlog(log *slog.Logger) Option {
 	return func(o *options) {
+		if !o.require(log, "WithSlog", "a logger") {
+			return
+		}
 		bridge := app.NewSlogWriter(log)
 		own := bridge.Logger()
 		o.Log, o.LogOutput = &own, bridge
@@ -271,21 +333,31 @@ func WithSlog(log *slog.Logger) Option {
 // part of the runs. The spans of a handler belong to the trace if the handler passes its context
 // on.
 func WithTracerProvider(provider trace.TracerProvider) Option {
-	return func(o *options) { o.Tracers = provider }
+	return func(o *options) {
+		o.require(provider, "WithTracerProvider", "a trace.TracerProvider")
+		o.Tracers = provider
+	}
 }
 
 // WithTracing lets the configuration have the section tracing, which names a collector. The
 // exporter is otlp.Exporter of package github.com/holdfast-dev/holdfast/otlp. Without WithTracing,
 // New refuses such a configuration.
 func WithTracing(exporter tracing.Exporter) Option {
-	return func(o *options) { o.Exporter = exporter }
+	return func(o *options) {
+		o.require(exporter, "WithTracing",
+			"otlp.Exporter of the package github.com/holdfast-dev/holdfast/otlp")
+		o.Exporter = exporter
+	}
 }
 
 // WithRegisterer adds the metrics of docs/metrics.md to the program's own, from Open until the end
 // of Run. The page serves them too. A Registerer takes the metrics of one replica only. For several
 // replicas, use prometheus.WrapRegistererWith.
 func WithRegisterer(registerer prometheus.Registerer) Option {
-	return func(o *options) { o.Registerer = registerer }
+	return func(o *options) {
+		o.require(registerer, "WithRegisterer", "a prometheus.Registerer")
+		o.Registerer = registerer
+	}
 }
 
 // load returns the configuration with the program's changes and jobs, all of it checked.

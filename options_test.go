@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast"
@@ -35,12 +36,15 @@ func poolOf(t *testing.T, connections string) *pgxpool.Pool {
 // Open, and that a program without its configuration does not use the default database.
 func TestNewRefusesDatabases(t *testing.T) {
 	const url = "postgres://127.0.0.1:1/none"
+	const emptyURL = `found "" in WithPostgres, expected a URL such as postgres://holdfast@db/app`
 	for name, c := range map[string]struct {
 		options []holdfast.Option
 		want    string // in the error; "" for none
 	}{
 		"no pool": {[]holdfast.Option{holdfast.WithPostgresPool(nil)},
 			"found nil in WithPostgresPool, expected a pool"},
+		"no URL":    {[]holdfast.Option{holdfast.WithPostgres("")}, emptyURL},
+		"blank URL": {[]holdfast.Option{holdfast.WithPostgres(" ")}, emptyURL},
 		"a pool and a URL": {[]holdfast.Option{holdfast.WithPostgres(url),
 			holdfast.WithPostgresPool(poolOf(t, "6"))},
 			"found WithPostgres and WithPostgresPool, expected one of them"},
@@ -67,6 +71,39 @@ func TestNewRefusesDatabases(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}
+	}
+}
+
+// TestNewRefusesNil checks that New names an option that got nil, or a pointer that is nil.
+func TestNewRefusesNil(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		option holdfast.Option
+	}{
+		{"as option 2", nil},
+		{"in WithJobs", holdfast.WithJobs(nil)},
+		{"in WithJobs", holdfast.WithJobs((*holdfast.Job[any])(nil))},
+		{"in WithSlog", holdfast.WithSlog(nil)},
+		{"in WithDriver", holdfast.WithDriver(nil)},
+		{"in WithAdmin", holdfast.WithAdmin(nil)},
+		{"in WithPage", holdfast.WithPage(nil, "127.0.0.1:1")},
+		{"in WithMiddleware", holdfast.WithMiddleware(nil)},
+		{"in WithListeners", holdfast.WithListeners(nil)},
+		{"in WithAuthorizer", holdfast.WithAuthorizer(nil)},
+		{"in WithTracerProvider", holdfast.WithTracerProvider(nil)},
+		{"in WithTracing", holdfast.WithTracing(nil)},
+		{"in WithRegisterer", holdfast.WithRegisterer(nil)},
+		{"in WithRegisterer", holdfast.WithRegisterer((*prometheus.Registry)(nil))},
+	} {
+		_, err := holdfast.New(holdfast.WithPostgres("postgres://127.0.0.1:1/none"), c.option)
+		want := "found nil " + c.name + ", expected "
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	if _, err := holdfast.ForCommands(nil); err == nil || err.Error() !=
+		"found nil as option 1, expected an Option" {
+		t.Errorf("options of a command line: got %v, want an error that names the option", err)
 	}
 }
 
@@ -182,8 +219,6 @@ func TestPageNeedsItsPackage(t *testing.T) {
 	for name, given := range map[string][]holdfast.Option{
 		"the default": {parse("")},
 		"an address":  {parse("admin: {listen: '127.0.0.1:1'}")},
-		"no function": {postgres, holdfast.WithPage(nil, "127.0.0.1:1")},
-		"nil":         {parse(""), holdfast.WithAdmin(nil)},
 	} {
 		if _, err := holdfast.New(given...); err == nil ||
 			!strings.Contains(err.Error(), "expected holdfast.WithAdmin(admin.Page)") {

@@ -26,6 +26,8 @@ func (c *checker) checkDatabase() {
 		c.fail(at, "found a sqlite:// URL without a path or with options, expected sqlite:// and "+
 			"the path of a file")
 	case embedded:
+	case c.config.Database.URL.IsZero():
+		c.fail(at, "found nothing, expected sqlite://path or a postgres:// URL")
 	case !isPostgres(c.config.Database.URL.Reveal()):
 		c.fail(at, "found something else (it is not shown), expected sqlite://path or a "+
 			"postgres:// URL, special characters in its password percent-encoded")

@@ -239,6 +239,7 @@ func TestMistakes(t *testing.T) {
 		{"more workers than there are", "{workers: 4, catch_up: {workers: 5}}", `1:34: catch_up.workers: found 5 of 4 workers, expected 0 for a quarter of them, or 1 to 4`},
 		{"more workers than the only one", "{workers: 1, catch_up: {workers: 2}}", `1:34: catch_up.workers: found 2 of 1 worker, expected 0 for a quarter of them, or 1 to 1`},
 
+		{"empty URL", `database: {url: ""}`, `1:17: database.url: found nothing, expected sqlite://path or a postgres:// URL`},
 		{"other database", "database: {url: \"mysql://a:hunter2@h/d\"}", `1:17: database.url: found something else (it is not shown), expected sqlite://path or a postgres:// URL, special characters in its password percent-encoded`},
 		{"malformed URL", "database: {url: \"postgres://a:hunter2%zz@h/d\"}", `1:17: database.url: found something else (it is not shown), expected sqlite://path or a postgres:// URL, special characters in its password percent-encoded`},
 		{"SQLite without a path", "database: {url: \"sqlite://\"}", `1:17: database.url: found a sqlite:// URL without a path or with options, expected sqlite:// and the path of a file`},
