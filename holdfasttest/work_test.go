@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,6 +52,23 @@ func regions(t *testing.T, db *sql.DB) string {
 		t.Fatal(err)
 	}
 	return names
+}
+
+// TestCompletedRunHasNoFurtherTransactions checks the errors of fenced transactions after the one
+// that completed the run, and that the output has the error of the handler.
+func TestCompletedRunHasNoFurtherTransactions(t *testing.T) {
+	nothing := func(jobs.Tx) error { return nil }
+	a := holdfasttest.Work(t, func(ctx context.Context, run *jobs.Run, _ struct{}) error {
+		if err := run.CompleteInTx(ctx, nothing); err != nil {
+			t.Error(err)
+		}
+		return errors.Join(run.InTx(ctx, nothing), run.CompleteInTx(ctx, nothing))
+	}, struct{}{}).Expect(jobs.Succeeded)
+	const want = "fenced transaction: the run is already completed: superseded"
+	if got := strings.Count(a.Output, want); got != 2 || a.Commits != 1 {
+		t.Errorf("got the output %q and %d commits, want %q twice and 1 commit", a.Output,
+			a.Commits, want)
+	}
 }
 
 func TestWorkOnSQLite(t *testing.T) {

@@ -40,6 +40,8 @@ func (r *Run) InTx(ctx context.Context, fn func(tx Tx) error) error {
 
 // CompleteInTx is InTx that also records the run as succeeded in the same transaction. So the
 // effects of the job and its completion commit together. fn should be the last step of the handler.
+// After it, the run has succeeded: the replica only logs an error that the handler returns, and
+// further fenced transactions return an error that wraps storage.ErrSuperseded.
 //
 // If the job has a Database, the store records the success after the commit. If the replica dies
 // between the two, a recovery finds the commit in the fence of that database.

@@ -25,6 +25,7 @@ type outcome struct {
 // decides.
 func outcomeOf(ctx context.Context, run *jobs.Run, err error) outcome {
 	if state := run.Internal(attempt.NewKey()).Completed(); state != "" {
+		logUnrecorded(run, err)
 		return outcome{state: jobs.State(state)}
 	}
 	o := judge(ctx, err)
@@ -32,6 +33,15 @@ func outcomeOf(ctx context.Context, run *jobs.Run, err error) outcome {
 		fmt.Fprintln(run.Output(), err) // so that the history says why the attempt did nothing
 	}
 	return o
+}
+
+// logUnrecorded logs an error of a handler whose run has completed in its own transaction. Neither
+// the history nor the log of the end has this error. The log already has panics.
+func logUnrecorded(run *jobs.Run, err error) {
+	var panicked *jobs.PanicError
+	if err != nil && !committedBefore(err) && !errors.As(err, &panicked) {
+		run.Log().Warn().Err(err).Msg("handler failed after its run was completed")
+	}
 }
 
 // judge returns how an attempt ended, from the handler's error and the cause with which its context

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/attempt"
 	"github.com/holdfast-dev/holdfast/internal/engine"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/reasons"
@@ -61,6 +62,33 @@ func TestCommittedWorkIsASuccess(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestErrorAfterTheCompletionIsLogged checks that the log has an error that a handler returns after
+// its own transaction has completed the run.
+func TestErrorAfterTheCompletionIsLogged(t *testing.T) {
+	for _, c := range []struct {
+		err    error
+		logged bool
+	}{{nil, false}, {errors.New("mail was not sent"), true}, {storage.ErrCommitted, false}} {
+		var log strings.Builder
+		run := jobs.NewRun("load", time.Now(), zerolog.New(&log))
+		got := engine.CallHandler(t.Context(), func(_ context.Context, run *jobs.Run) error {
+			run.Internal(attempt.NewKey()).Complete(string(jobs.Succeeded))
+			return c.err
+		}, run, 0)
+		if got.State != jobs.Succeeded || got.Err != nil {
+			t.Errorf("%v: got %+v, want a success", c.err, got)
+		}
+		want := ""
+		if c.logged {
+			want = `{"level":"warn","error":"mail was not sent",` +
+				`"message":"handler failed after its run was completed"}` + "\n"
+		}
+		if log.String() != want {
+			t.Errorf("%v: got the log %q, want %q", c.err, log.String(), want)
+		}
 	}
 }
 

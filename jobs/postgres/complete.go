@@ -30,6 +30,9 @@ func CompleteInTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) 
 }
 
 func (s *Store) completeInTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) error {
+	if err := storage.CheckNotCompleted(run); err != nil {
+		return wrap("fenced transaction", err)
+	}
 	return s.fenced(ctx, holderOf(run), func(conn *pgxpool.Conn, tx fencedTx) error {
 		if err := fn(tx.Tx); err != nil {
 			return err

@@ -247,6 +247,9 @@ func InTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) error {
 }
 
 func (s *Store) inTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) error {
+	if err := storage.CheckNotCompleted(run); err != nil {
+		return wrap("fenced transaction", err)
+	}
 	return s.fenced(ctx, holderOf(run), committing(ctx, fn))
 }
 

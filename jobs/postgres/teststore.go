@@ -62,6 +62,9 @@ func (s *TestStore) fence(_ context.Context, _ pgx.Tx, run *jobs.Run) error {
 }
 
 func (s *TestStore) inTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) error {
+	if err := storage.CheckNotCompleted(run); err != nil {
+		return wrap("fenced transaction", err)
+	}
 	if err := s.fence(ctx, nil, run); err != nil {
 		return wrap("fenced transaction", err)
 	}

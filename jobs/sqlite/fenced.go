@@ -64,6 +64,9 @@ func storeOf(run *jobs.Run) (runStore, error) {
 
 func (s *Store) inTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) error) error {
 	what := "fenced transaction"
+	if err := storage.CheckNotCompleted(run); err != nil {
+		return wrap(what, err)
+	}
 	if err := s.enter(ctx); err != nil {
 		return wrap(what, err)
 	}

@@ -74,7 +74,8 @@ func TestRunCompletedInItsTransactionIsStoredByIt(t *testing.T) {
 	if _, _, deliveries := written(); err != nil || deliveries != 1 {
 		t.Errorf("%d deliveries after a change of details (%v)", deliveries, err)
 	}
-	err = sqlite.CompleteInTx(ctx, run, func(*sql.Tx) error { return run.Save("late") })
+	late := jobstest.StoredRun(s, request, run.Token) // without the completion
+	err = sqlite.CompleteInTx(ctx, late, func(*sql.Tx) error { return late.Save("late") })
 	if saved, _, deliveries := written(); !errors.Is(err, storage.ErrSuperseded) || saved != "1" ||
 		deliveries != 1 {
 		t.Errorf("superseded: %v, saved %q, %d deliveries", err, saved, deliveries)

@@ -68,6 +68,9 @@ func (s *TestStore) checkClaim(run *jobs.Run) error {
 
 func (s *TestStore) inTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) error) error {
 	const what = "fenced transaction"
+	if err := storage.CheckNotCompleted(run); err != nil {
+		return wrap(what, err)
+	}
 	if err := s.checkClaim(run); err != nil {
 		return wrap(what, err)
 	}

@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/attempt"
@@ -55,6 +56,15 @@ type TestRuns interface {
 
 // Attempt is what the engine and the stores know of a run, but its handler does not.
 type Attempt = attempt.Attempt[*jobs.Run, jobs.Tx]
+
+// CheckNotCompleted returns an error that wraps ErrSuperseded if the run's own transaction has
+// recorded its end. The claim of the run is then gone.
+func CheckNotCompleted(run *jobs.Run) error {
+	if run.Internal(attempt.NewKey()).Completed() == "" {
+		return nil
+	}
+	return fmt.Errorf("the run is already completed: %w", ErrSuperseded)
+}
 
 // Script is what a run executes in one fenced transaction.
 type Script = attempt.Script
