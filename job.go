@@ -56,7 +56,7 @@ type Job[P any] struct {
 	// from the scheduled time to the start, more than Jitter; 0 is none
 	Deadline time.Duration
 	// Retry is what follows an attempt that failed. A field that is not set has its default. The
-	// default of Attempts is 1, so a policy without Attempts never retries, even if it has Elapsed.
+	// default of Attempts is 1, so New refuses a policy that has other fields, but no Attempts.
 	// With configs.UnlimitedAttempts only Elapsed limits the attempts.
 	Retry retry.Policy
 	// Wait is what happens while a lock is held. A field that is not set has the value of

@@ -161,6 +161,23 @@ jobs:
 	}
 }
 
+// TestBuiltJobWithoutAUnit checks the message for a duration that Go code gives as a number.
+func TestBuiltJobWithoutAUnit(t *testing.T) {
+	_, err := Parse("holdfast.yaml", nil, WithBuiltJobs(NewBuiltJob(Job{Name: "a", Handler: "sql",
+		Spec: schedule.Spec{Cron: "* * * * *"}, Timeout: 30, Retry: retry.Policy{Delay: 5}})))
+	var wrong *Errors
+	if !errors.As(err, &wrong) {
+		t.Fatalf("got %v, want *Errors", err)
+	}
+	const hint = "expected 0s, or 1ms or more; in Go, a number without a unit is in nanoseconds"
+	for _, want := range []string{`job "a": timeout: found "30ns", ` + hint,
+		`job "a": retry.delay: found "5ns", ` + hint} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
 func TestBuildRefusesWhatWasNotBegun(t *testing.T) {
 	if _, err := Build(Config{Workers: 8}); !errors.Is(err, ErrNotBegun) {
 		t.Errorf("got %v, want ErrNotBegun", err)

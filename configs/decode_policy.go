@@ -18,12 +18,29 @@ func (d *decoder) decodePolicy(n *node, v reflect.Value, path string, rules refl
 	}
 	lowest, _ := time.ParseDuration(rules.Get("delay"))
 	d.checkPolicy(path, policy, lowest)
+	d.checkRetries(n, path, policy)
 	for _, f := range fieldsOf(policyType).list {
 		if !d.sound(keyPath(path, f.key)) {
 			return
 		}
 	}
 	v.Set(reflect.ValueOf(policy))
+}
+
+// checkRetries refuses a policy with keys that only apply to further attempts, if it gets its
+// number of attempts from the default, which permits none.
+func (d *decoder) checkRetries(n *node, path string, p retry.Policy) {
+	if p.Attempts != 1 || n.entry("attempts") != nil || len(n.entries) == 0 {
+		return
+	}
+	for _, e := range n.entries {
+		if !d.sound(keyPath(path, e.name)) {
+			return // attempts may be misspelt
+		}
+	}
+	first := n.entries[0].name
+	d.failKey(keyPath(path, first), "found %s without attempts, expected attempts too: the "+
+		"default is 1, so no attempt would follow", first)
 }
 
 // decodeWait is decodePolicy for a wait policy.

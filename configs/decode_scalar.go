@@ -137,10 +137,19 @@ func (d *decoder) decodeDuration(n *node, v reflect.Value, path string, rules re
 		d.unexpected(n, v, path, rules)
 	case !inDurations(value, rules):
 		d.report(n.pos, path, "found %s, expected %s", n.found(), bounds(rules))
+	case value > 0 && value < shortest:
+		hint := ""
+		if d.built {
+			hint = "; in Go, a number without a unit is in nanoseconds"
+		}
+		d.report(n.pos, path, "found %s, expected 0s, or %s or more%s", n.found(), shortest, hint)
 	default:
 		v.SetInt(int64(value))
 	}
 }
+
+// shortest is the shortest duration in a configuration. A shorter one is a mistake in the unit.
+const shortest = time.Millisecond
 
 func (d *decoder) decodeTime(n *node, v reflect.Value, path string) {
 	value, err := time.Parse(time.RFC3339, n.text)

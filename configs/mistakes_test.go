@@ -138,6 +138,9 @@ func TestMistakes(t *testing.T) {
 		{"endless attempts", "locking: {wait: {attempts: 0}}", `1:28: locking.wait.attempts: found 0, expected 1 or more, or a limit by elapsed`},
 		{"hot loop", "locking: {wait: {delay: 0s}}", `1:25: locking.wait.delay: found 0s, expected 10ms or more`},
 		{"delay above its limit", "locking: {wait: {delay: 10s}}", `1:25: locking.wait.delay: found a delay of 10s with a max_delay of 5s, expected max_delay to be as long or 0s`},
+		{"a delay without attempts", job("retry: {delay: 30s}"), `2:37: jobs[0].retry.delay: found delay without attempts, expected attempts too: the default is 1, so no attempt would follow`},
+		{"misspelt attempts", job("retry: {delay: 30s, attemps: 3}"), `2:49: jobs[0].retry.attemps: unknown key; did you mean "attempts"?`},
+		{"a timeout in nanoseconds", job("timeout: 30ns"), `2:38: jobs[0].timeout: found "30ns", expected 0s, or 1ms or more`},
 		{"unknown backoff", job("retry: {backoff: linear}"), `2:46: jobs[0].retry.backoff: found "linear", expected one of constant, exponential, reverse_exponential`},
 		{"misfire", job("misfire: fire_now"), `2:38: jobs[0].misfire: found "fire_now", expected one of run_once, skip, run_all`},
 
