@@ -145,7 +145,7 @@ jobs:
 		`job 3 in Go: schedule: found nothing`,
 		`job 3 in Go: found no tables`,
 		`job "fifth": name: found "fifth" a second time, expected each job once; ` +
-			`the first is in job "fifth"`,
+			`the first is job 4 in Go, the second is job 5 in Go`,
 		`job "fifth": resources[0].name: found "g" with 2 slots, expected no slots as in job "fifth"`,
 	} {
 		found := false

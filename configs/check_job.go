@@ -113,6 +113,11 @@ func (c *checker) checkName(j *instance, path string) {
 			c.whereSpot(first, (*document).whereKey))
 		return
 	}
+	if twice && first.built > 0 { // both have the same name in place of a file
+		c.fail(path, "found %s a second time, expected each job once; the first is job %d in Go, "+
+			"the second is job %d in Go", c.foundAt(path), first.built, c.number)
+		return
+	}
 	if twice {
 		c.fail(path, "found %s a second time, expected each job once; the first is in %s",
 			c.foundAt(path), c.whereSpot(first, (*document).whereKey))
