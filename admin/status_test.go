@@ -203,3 +203,26 @@ func TestOverviewWithoutTheStore(t *testing.T) {
 		}
 	}
 }
+
+// TestViewShowsProblemsAtOnce checks that a program whose first look found a memcached server that
+// does not answer reports that server, although it does not know for how long it has not answered.
+func TestViewShowsProblemsAtOnce(t *testing.T) {
+	o := calm()
+	down := gone("10.0.3.9:11211")
+	down.Since = ago(0)
+	o.Memcached, o.Replica = servers{down}, ""
+	if v := NewView(o).Overview(t.Context()).Status; v.Severity != Amber ||
+		len(v.Problems) != 1 ||
+		!strings.HasPrefix(v.Problems[0].Text, "memcached 10.0.3.9:11211 does not answer: dial") {
+		t.Errorf("got %+v, want amber and the server", v)
+	}
+	unread := UnreachableOverview(t.Context(), Options{Memcached: o.Memcached},
+		storage.ErrUnavailable)
+	if v := unread.Status; len(v.Problems) != 2 {
+		t.Errorf("without the store: got %+v, want the store and the server", v)
+	}
+	o.Replica = "replica-1"
+	if v := statusOf(t, o); v.Severity != Neutral {
+		t.Errorf("the first status of a server is %+v, want neutral", v)
+	}
+}

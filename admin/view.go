@@ -13,8 +13,8 @@ import (
 )
 
 // View reads from the store what the API answers, for a program that is no server, such as the
-// command line. Times are in UTC, resources have display names, and lists are not nil. It is safe
-// for concurrent use.
+// command line. Times are in UTC, resources have display names, and lists are not nil. Each status
+// stands alone: it has every active problem and no ended ones. A View is safe for concurrent use.
 type View struct {
 	reader *reader
 	local  cluster.Local
@@ -22,7 +22,11 @@ type View struct {
 
 // NewView returns a view. Options.Store is required. The view also uses StoreName, Rules,
 // Operations, Advisory, Memcached, Upcoming, ScheduledTimes and Explain.
-func NewView(o Options) *View { return &View{newReader(o), o.local()} }
+func NewView(o Options) *View {
+	local := o.local()
+	local.Hold = nil
+	return &View{newReader(o), local}
+}
 
 // overviewTimeout bounds the queries of an overview.
 const overviewTimeout = 10 * time.Second
@@ -48,7 +52,9 @@ func (v *View) Overview(ctx context.Context) Overview {
 // UnreachableOverview returns the overview of a program that could not open the store. Of the
 // options it uses StoreName, Memcached and Rules.
 func UnreachableOverview(ctx context.Context, o Options, err error) Overview {
-	return unreachable(ctx, o.local(), err)
+	local := o.local()
+	local.Hold = nil
+	return unreachable(ctx, local, err)
 }
 
 func unreachable(ctx context.Context, local cluster.Local, err error) Overview {

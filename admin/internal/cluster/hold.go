@@ -34,6 +34,10 @@ func (p Problem) appearsAfter() time.Duration {
 // Since, or else since the previous status did not find it. Without a previous status, a problem
 // without that time is shown at once. Hold is safe for concurrent use. The zero value is ready.
 type Hold struct {
+	// once shows every active problem at once. It is for a status without earlier or later ones,
+	// because the time Since of a program that has just started is that of its first look.
+	once bool
+
 	mu    sync.Mutex
 	read  map[Kind]time.Time // when each rule was last evaluated
 	known map[problemKey]*heldProblem
@@ -79,7 +83,7 @@ func (h *Hold) apply(found []Problem, kinds []Kind, storeNow time.Time) []Proble
 			continue
 		}
 		active[key] = true
-		if one := h.find(key, p, now); one.settled(now, storeNow) {
+		if one := h.find(key, p, now); one.settled(now, storeNow) || h.once {
 			shown = append(shown, p)
 		}
 	}

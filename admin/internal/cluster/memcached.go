@@ -32,9 +32,12 @@ func memcachedProblems(e Evidence, now time.Time, add func(Problem)) {
 			since := h.Since.UTC()
 			p.Since, p.aspect = &since, aspectUnreachable
 			p.ended = "memcached " + h.Server + " did not answer and is back."
-			p.Text = fmt.Sprintf("memcached %s does not answer %s: %s Locks rely on the store "+
-				"alone.", h.Server, e.Memcached.SeenBy,
-				words.Sentence(words.OneLine(ServerError(h), 300)))
+			asker := ""
+			if e.Memcached.SeenBy != "" { // a program that is no replica has no name
+				asker = " " + e.Memcached.SeenBy
+			}
+			p.Text = fmt.Sprintf("memcached %s does not answer%s: %s Locks rely on the store "+
+				"alone.", h.Server, asker, words.Sentence(words.OneLine(ServerError(h), 300)))
 			add(p)
 		case memcached.StateUnsafe:
 			p.Text = fmt.Sprintf("memcached %s is not safe for locks: %s. Locks rely on the store.",

@@ -77,9 +77,10 @@ func (s Status) ReplicaCount() string {
 	return ""
 }
 
-// NewStatus applies the rules. It depends on nothing but the evidence. While the store does not
-// answer, only that, memcached and databases of jobs are problems, because all else is out of date.
-func NewStatus(e Evidence) Status { return new(Hold).status(e) }
+// NewStatus applies the rules. It depends on nothing but the evidence, and shows each problem at
+// once. While the store does not answer, only that, memcached and databases of jobs are problems,
+// because all else is out of date.
+func NewStatus(e Evidence) Status { return (&Hold{once: true}).status(e) }
 
 // status applies the rules. It depends on the evidence and on earlier statuses.
 func (h *Hold) status(e Evidence) Status {
