@@ -39,12 +39,15 @@ func (c *commandLine) logsCommand() *cobra.Command {
 
 With --follow, print new output until the run has ended. It appears after about two
 seconds. If the server or the database does not answer for a time, the command says so
-on standard error, and goes on when it answers again.
+on standard error, and goes on when it answers again. If the run ends and has not
+succeeded, a note on standard error names its state and the reason. The exit code is 0
+for every outcome of the run.
 
 A running run stores its output only while a command or a page reads it. Without
 --follow, the first output of a running run can be missing. A note on standard error
 then names --follow. If you repeat the command after about two seconds, it prints the
-output.
+output. If the replica of a run is lost, the output that it had not stored is lost too.
+If a run has ended without stored output, a note on standard error says so.
 
 The database keeps the end of the output: the last 64 KiB, the last 16 KiB while the
 run is running, and the last 4 KiB of a run that succeeded.`,
@@ -129,7 +132,53 @@ func (f *follower) next(ctx context.Context, id uuid.UUID) (ended bool, err erro
 	if err != nil {
 		return false, err
 	}
-	return run.State.Final(), f.printRun(ctx, run.Record)
+	if err := f.printRun(ctx, run.Record); err != nil || !run.State.Final() {
+		return false, err
+	}
+	return true, f.printEnd(run.Record)
+}
+
+// printEnd writes notes about a followed run that has not succeeded or has no stored output.
+func (f *follower) printEnd(run storage.Record) error {
+	if run.State != jobs.Succeeded {
+		note := endWords(run.State)
+		if cause := why(run); cause != "" {
+			note += ": " + printable(cause)
+		}
+		if _, err := fmt.Fprintf(f.errOut, "scheduler: run %s %s\n", run.ID, note); err != nil {
+			return err
+		}
+	}
+	return f.printWithoutOutput(run)
+}
+
+// endWords returns a final state as the verb of a sentence.
+func endWords(state jobs.State) string {
+	switch state {
+	case jobs.Succeeded, jobs.Failed:
+		return string(state)
+	case jobs.TimedOut:
+		return "exceeded its timeout"
+	}
+	return "was " + string(state)
+}
+
+// printWithoutOutput writes a note about a run that has ended if its last attempt has no stored
+// output.
+func (f *follower) printWithoutOutput(run storage.Record) error {
+	if run.Output != "" {
+		return nil
+	}
+	what := "run " + run.ID.String()
+	if run.Attempt > 1 {
+		what = fmt.Sprintf("attempt %d of %s", run.Attempt, what)
+	}
+	note := ""
+	if run.State == jobs.Lost {
+		note = "; a running run stores its output only while a command or a page reads it"
+	}
+	_, err := fmt.Fprintf(f.errOut, "scheduler: %s has no stored output%s\n", what, note)
+	return err
 }
 
 // print prints the output that the store has.
@@ -145,6 +194,9 @@ func (f *follower) print(ctx context.Context, id uuid.UUID) error {
 		_, err := fmt.Fprintf(f.errOut, "scheduler: run %s is waiting and has no output; "+
 			"\"scheduler runs %s\" says for what it waits\n", id, id)
 		return err
+	}
+	if run.State.Final() {
+		return f.printWithoutOutput(run.Record)
 	}
 	return watchOutput(ctx, f.in, run.Record, f.errOut)
 }

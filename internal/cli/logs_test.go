@@ -24,6 +24,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/internal/output"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/reasons"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
 )
 
@@ -109,6 +110,50 @@ func TestLogsOfAWaitingRun(t *testing.T) {
 			errOut.String() != want {
 			t.Errorf("output %q: got %q, %q and %v, want the note %q", text, out.String(),
 				errOut.String(), err, want)
+		}
+	}
+}
+
+// TestLogsNoteTheEndOfARun checks the notes about runs that have ended: without --follow about
+// missing output, and with it also about an end without success.
+func TestLogsNoteTheEndOfARun(t *testing.T) {
+	id := uuid.New()
+	empty := fmt.Sprintf("scheduler: run %s has no stored output", id)
+	const unread = "; a running run stores its output only while a command or a page reads it"
+	for name, c := range map[string]struct {
+		run          storage.Record
+		logs, follow string
+	}{
+		"succeeded": {storage.Record{State: jobs.Succeeded, Output: "a\n"}, "", ""},
+		"silent":    {storage.Record{State: jobs.Succeeded}, empty + "\n", empty + "\n"},
+		"failed": {storage.Record{State: jobs.Failed, Output: "a\n", Error: "exit status 1\n\x1b[31m"},
+			"", fmt.Sprintf("scheduler: run %s failed: exit status 1  [31m\n", id)},
+		"timed out": {storage.Record{State: jobs.TimedOut, Output: "a\n"},
+			"", fmt.Sprintf("scheduler: run %s exceeded its timeout\n", id)},
+		"lost": {storage.Record{State: jobs.Lost, Reason: reasons.SessionLost, Detail: "web-2 is gone"},
+			empty + unread + "\n",
+			fmt.Sprintf("scheduler: run %s was lost: session_lost: web-2 is gone\n%s%s\n", id, empty,
+				unread)},
+		"silent attempt": {storage.Record{State: jobs.Cancelled, Attempt: 2},
+			fmt.Sprintf("scheduler: attempt 2 of run %s has no stored output\n", id),
+			fmt.Sprintf("scheduler: run %s was cancelled\n"+
+				"scheduler: attempt 2 of run %s has no stored output\n", id, id)},
+	} {
+		c.run.ID = id
+		for _, read := range []struct {
+			show func(*follower) error
+			want string
+		}{
+			{func(f *follower) error { return f.print(t.Context(), id) }, c.logs},
+			{func(f *follower) error { return f.follow(t.Context(), id) }, c.follow},
+		} {
+			in := &scriptedHistory{answers: []scriptedAnswer{{run: c.run}}}
+			var out, errOut bytes.Buffer
+			err := read.show(&follower{in: in, out: &out, errOut: &errOut})
+			if err != nil || out.String() != c.run.Output || errOut.String() != read.want {
+				t.Errorf("%s: got %q, %q and %v, want the note %q", name, out.String(),
+					errOut.String(), err, read.want)
+			}
 		}
 	}
 }
@@ -247,8 +292,9 @@ func TestLogsWaitForAnAnswer(t *testing.T) {
 			t.Errorf("read at %v, want %v", h.readAt, want)
 		}
 		note := "scheduler: waiting for an answer: read run: store is unavailable\n"
-		if errOut.String() != note+note {
-			t.Errorf("got the notes %q, want two of %q", errOut.String(), note)
+		failed := fmt.Sprintf("scheduler: run %s failed\n", uuid.Nil)
+		if errOut.String() != note+note+failed {
+			t.Errorf("got the notes %q, want two of %q and %q", errOut.String(), note, failed)
 		}
 	})
 }

@@ -76,8 +76,9 @@ func (c *cluster) triggerAndWait() {
 	if run.State != jobs.Succeeded || run.FinishedAt == nil {
 		c.t.Errorf("an awaited run: %+v", run)
 	}
-	if s := c.command("logs", "-f", run.ID.String()); s.code != 0 || s.err != "" {
-		c.t.Errorf("the output of a run that has ended: %+v", s)
+	note := "scheduler: run " + run.ID.String() + " has no stored output\n"
+	if s := c.command("logs", "-f", run.ID.String()); s.code != 0 || s.err != note {
+		c.t.Errorf("the output of a run that has ended: %+v, want the note %q", s, note)
 	}
 	skipped := c.command("trigger", "hold", "--wait", "--wait-for", "1s")
 	if skipped.code != 3 || !strings.Contains(skipped.out, "skipped") || skipped.err != "" {
