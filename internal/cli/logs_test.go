@@ -132,8 +132,8 @@ func TestLogsNoteTheEndOfARun(t *testing.T) {
 			"", fmt.Sprintf("scheduler: run %s exceeded its timeout\n", id)},
 		"lost": {storage.Record{State: jobs.Lost, Reason: reasons.SessionLost, Detail: "web-2 is gone"},
 			empty + unread + "\n",
-			fmt.Sprintf("scheduler: run %s was lost: session_lost: web-2 is gone\n%s%s\n", id, empty,
-				unread)},
+			fmt.Sprintf("scheduler: run %s was lost: session_lost: web-2 is gone\n%s%s\n", id,
+				empty, unread)},
 		"silent attempt": {storage.Record{State: jobs.Cancelled, Attempt: 2},
 			fmt.Sprintf("scheduler: attempt 2 of run %s has no stored output\n", id),
 			fmt.Sprintf("scheduler: run %s was cancelled\n"+

@@ -147,7 +147,7 @@ func (u upcomingFiring) remark() string {
 // nextOfJobs prints the next firings of the named job, or of all jobs.
 func (c *commandLine) nextOfJobs(names []string, from time.Time, count int, excluded bool) error {
 	config, err := c.load()
-	if errors.Is(err, fs.ErrNotExist) && len(names) == 1 && isExpression(names[0]) {
+	if errors.Is(err, fs.ErrNotExist) && len(names) == 1 && resemblesExpression(names[0]) {
 		return fmt.Errorf("%w%s", err, scheduleAdvice(names[0]))
 	}
 	if err != nil {
@@ -157,11 +157,8 @@ func (c *commandLine) nextOfJobs(names []string, from time.Time, count int, excl
 	if len(names) == 1 {
 		i := slices.IndexFunc(config.Jobs, func(j configs.Job) bool { return j.Name == names[0] })
 		if i < 0 {
-			hint := suggest.Hint(names[0], jobNames(config))
-			if isExpression(names[0]) {
-				hint = scheduleAdvice(names[0])
-			}
-			return fmt.Errorf("job %q: not found in %s%s", names[0], c.configPath, hint)
+			return fmt.Errorf("job %q: not found in %s%s", names[0], c.configPath,
+				jobAdvice(names[0], jobNames(config)))
 		}
 		selected = config.Jobs[i : i+1]
 	}
@@ -179,6 +176,24 @@ func (c *commandLine) nextOfJobs(names []string, from time.Time, count int, excl
 func isExpression(text string) bool {
 	_, err := schedule.ParseText(text, time.UTC)
 	return err == nil
+}
+
+// resemblesExpression reports whether a text is a schedule expression, or looks like one with a
+// mistake. The names of most jobs do not look like this, although they may.
+func resemblesExpression(text string) bool {
+	begins := func(prefix string) bool { return strings.HasPrefix(text, prefix) }
+	return isExpression(text) || strings.ContainsAny(text, " *?") ||
+		slices.ContainsFunc([]string{"@", "every:", "at:", "quartz:"}, begins)
+}
+
+// jobAdvice is the end of the error for an unknown job. A similar name of a job comes before an
+// expression with a mistake.
+func jobAdvice(text string, names []string) string {
+	hint := suggest.Hint(text, names)
+	if isExpression(text) || resemblesExpression(text) && suggest.Of(text, names) == "" {
+		return scheduleAdvice(text)
+	}
+	return hint
 }
 
 // scheduleAdvice is the end of the error for an expression in the place of a job.

@@ -109,8 +109,12 @@ func TestNextOfAnExpressionAsAJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"*/5 * * * *": `; for a schedule expression, use --schedule "*/5 * * * *"`,
-		"c":           `; did you mean "a"?`,
+		"*/5 * * * *":  `; for a schedule expression, use --schedule "*/5 * * * *"`,
+		"*/61 * * * *": `; for a schedule expression, use --schedule "*/61 * * * *"`,
+		"every:soon":   `; for a schedule expression, use --schedule "every:soon"`,
+		"@dayly":       `; for a schedule expression, use --schedule "@dayly"`,
+		"a?":           `; did you mean "a"?`,
+		"c":            `; did you mean "a"?`,
 	} {
 		if got := perform(t, nil, "next", name, "-c", path); got.err != fmt.Sprintf(
 			"job %q: not found in %s%s", name, path, want) {
