@@ -93,6 +93,17 @@ func TestExplainOfAnAddedJob(t *testing.T) {
 	}
 }
 
+// TestExplainListsATriggeredRunOnce explains a time near which a run was triggered.
+func TestExplainListsATriggeredRunOnce(t *testing.T) {
+	path := explainedStore(t)
+	commandOutput(t, "trigger", "-c", path, "nightly", "--key", "k")
+	out := commandOutput(t, "explain", "-c", path, "nightly", "now")
+	if strings.Count(out, "\ntriggered ") != 1 || strings.Count(out, ", key k, at ") != 1 ||
+		strings.Contains(out, "a trigger added a run") {
+		t.Errorf("want the run once in\n%s", out)
+	}
+}
+
 func TestExplainCommand(t *testing.T) {
 	path := explainedStore(t)
 	const skipped = "It was skipped (lock_held): public/orders was held by job import on b; " +

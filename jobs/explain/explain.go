@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/jobs/storage"
@@ -192,15 +190,6 @@ func (x *Explainer) explainOnce(ctx context.Context, name string, at time.Time,
 		if len(s.After) == 0 || s.Verdict != VerdictFuture {
 			s.StartsAt = &s.start
 		}
-	}
-	for _, r := range s.ManualRuns {
-		note := fmt.Sprintf("a trigger added a run at %s: run %s, %s",
-			s.shown(r.CreatedAt), r.ID, r.State)
-		if r.Backfill != uuid.Nil {
-			note = fmt.Sprintf("a backfill ran this scheduled time: run %s, created at %s, %s",
-				r.ID, s.shown(r.CreatedAt), r.State)
-		}
-		s.Notes = append(s.Notes, note)
 	}
 	return s.Explanation, nil
 }
