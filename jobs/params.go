@@ -3,11 +3,13 @@ package jobs
 import (
 	"bytes"
 	"cmp"
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -117,13 +119,90 @@ func asParamsError(err error) error {
 func plainJSONError(err error) string {
 	var wrongType *json.UnmarshalTypeError
 	if errors.As(err, &wrongType) {
-		return fmt.Sprintf("found a %s, expected %s", wrongType.Value, wrongType.Type)
+		found, expected := jsonWords(wrongType.Value), typeWords(wrongType.Type)
+		if number, ok := strings.CutPrefix(found, "the number "); ok {
+			expected += boundsOf(wrongType.Type, number)
+		}
+		return "found " + found + ", expected " + expected
 	}
 	text := strings.TrimPrefix(err.Error(), "json: ")
 	if name, ok := strings.CutPrefix(text, "unknown field "); ok {
 		return "unknown key " + name // within a value
 	}
 	return text
+}
+
+// jsonWords describes a value of an UnmarshalTypeError, such as "array" or "number 1.5".
+func jsonWords(value string) string {
+	switch value {
+	case "array":
+		return "a list"
+	case "object":
+		return "a mapping"
+	case "bool":
+		return "true or false"
+	}
+	if strings.HasPrefix(value, "number ") { // it does not fit the type
+		return "the " + value
+	}
+	return "a " + value
+}
+
+// typeWords describes the values of a type in words that do not depend on Go.
+func typeWords(t reflect.Type) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case t == reflect.TypeFor[Duration]():
+		return "a duration such as 90s or 1h30m"
+	case reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
+		return "a string"
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice, reflect.Array:
+		if t.Elem().Kind() == reflect.String {
+			return "a list of strings, such as [a, b]"
+		}
+		return "a list"
+	case reflect.Map:
+		if t.Elem().Kind() == reflect.String {
+			return "a mapping of names to strings, such as {a: b}"
+		}
+		return "a mapping"
+	case reflect.Struct:
+		return "a mapping of keys to values"
+	case reflect.String:
+		return "a string"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	}
+	if reflect.Int <= t.Kind() && t.Kind() <= reflect.Uintptr {
+		return "a whole number"
+	}
+	return "another value"
+}
+
+// boundsOf returns the bounds of a type for a number that it does not have, such as
+// " from -128 to 127". It returns "" for a fraction, because a type for whole numbers has none.
+func boundsOf(t reflect.Type, number string) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch kind := t.Kind(); {
+	case kind == reflect.Float32 || kind == reflect.Float64:
+		return fmt.Sprintf(" of at most %d bits", t.Bits())
+	case strings.ContainsAny(number, ".eE"):
+		return ""
+	case reflect.Int <= kind && kind <= reflect.Int64:
+		most := int64(math.MaxInt64) >> (64 - t.Bits())
+		return fmt.Sprintf(" from %d to %d", -most-1, most)
+	case reflect.Uint <= kind && kind <= reflect.Uintptr:
+		return fmt.Sprintf(" from 0 to %d", uint64(math.MaxUint64)>>(64-t.Bits()))
+	}
+	return ""
 }
 
 // paramNames returns the keys of a struct in their exact case, because encoding/json ignores case.

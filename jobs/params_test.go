@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"reflect"
 	"strings"
 	"testing"
@@ -36,8 +37,8 @@ func TestParamsDecodeStrictlyAndReportEveryMistake(t *testing.T) {
 		`{"Region": "eu"}`: `params: Region: unknown key "Region", expected one of region, limit, window`,
 		`{"hidden": 1}`:    `params: hidden: unknown key "hidden", expected one of region, limit, window`,
 		`{"limit": -1}`:    "params: limit: expected at least 0",
-		`{"limit": "5", "window": 5}`: "params: limit: found a string, expected int; window: " +
-			"found a number, expected jobs.Duration",
+		`{"limit": "5", "window": 5}`: "params: limit: found a string, expected a whole " +
+			"number; window: found a number, expected a duration such as 90s or 1h30m",
 		`{"window": "soon", "regoin":1}`: `params: regoin: unknown key "regoin", expected one of region, limit, window; window: found "soon", expected a duration such as 90s or 1h30m`,
 	} {
 		var p sampleParams
@@ -54,6 +55,45 @@ func TestParamsDecodeStrictlyAndReportEveryMistake(t *testing.T) {
 	if err := decodeSample(`{"window": "90s"}`, &p); err != nil ||
 		time.Duration(p.Window) != 90*time.Second {
 		t.Errorf("window %v, %v", p.Window, err)
+	}
+}
+
+// TestParamsOfAWrongTypeAreDescribedWithoutGo checks the errors for values of each type.
+func TestParamsOfAWrongTypeAreDescribedWithoutGo(t *testing.T) {
+	type params struct {
+		Command []string
+		Env     map[string]string
+		Rows    [][]string
+		Limits  map[string]int
+		Small   int8
+		Size    *uint16
+		Share   float32
+		Dry     bool
+		Name    string
+		Address netip.Addr
+		From    struct{ Table string }
+	}
+	for raw, want := range map[string]string{
+		`{"Command": "echo hi"}`: "Command: found a string, expected a list of strings, such as [a, b]",
+		`{"Command": [1]}`:       "Command: found a number, expected a string",
+		`{"Env": ["A=b"]}`:       "Env: found a list, expected a mapping of names to strings, such as {a: b}",
+		`{"Rows": {}}`:           "Rows: found a mapping, expected a list",
+		`{"Limits": true}`:       "Limits: found true or false, expected a mapping",
+		`{"Small": 300}`:         "Small: found the number 300, expected a whole number from -128 to 127",
+		`{"Small": 1.5}`:         "Small: found the number 1.5, expected a whole number",
+		`{"Size": -1}`:           "Size: found the number -1, expected a whole number from 0 to 65535",
+		`{"Share": "half"}`:      "Share: found a string, expected a number",
+		`{"Share": 1e60}`:        "Share: found the number 1e60, expected a number of at most 32 bits",
+		`{"Dry": 1}`:             "Dry: found a number, expected true or false",
+		`{"Name": []}`:           "Name: found a list, expected a string",
+		`{"Address": 5}`:         "Address: found a number, expected a string",
+		`{"From": "orders"}`:     "From: found a string, expected a mapping of keys to values",
+	} {
+		names := paramNames(reflect.TypeFor[params]())
+		err := decodeParams(json.RawMessage(raw), new(params), names)
+		if got := text(err); got != "params: "+want {
+			t.Errorf("%s: got %q, want %q", raw, got, want)
+		}
 	}
 }
 

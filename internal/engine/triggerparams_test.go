@@ -123,7 +123,7 @@ func TestParamsOfATrigger(t *testing.T) {
 			t.Errorf("the handler saw %v, the middleware %d runs", seen, wrapped)
 		}
 		for key, want := range map[string]string{
-			`{"days":"many"}`: "trigger params: params: days: found a string, expected int",
+			`{"days":"many"}`: "trigger params: params: days: found a string, expected a whole number",
 			`{"dys":30}`:      `trigger params: params: dys: unknown key "dys", expected one of account, days`,
 			`{"days":-1}`:     "handler panicked: days before the first",
 			`[1]`:             "trigger params: params: expected a mapping of keys to values",

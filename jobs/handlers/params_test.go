@@ -101,7 +101,7 @@ func TestParamsRefused(t *testing.T) {
 		{"http", `{"url": "http://a", "timeout": "soon"}`, []string{`timeout: found "soon", expected a duration`}},
 
 		{"command", `{}`, []string{"command: expected a list"}},
-		{"command", `{"command": "rm -rf x"}`, []string{"command: found a string"}},
+		{"command", `{"command": "rm -rf x"}`, []string{"command: found a string, expected a list of strings, such as [a, b]"}},
 		{"command", `{"command": [""]}`, []string{"command: expected a list"}},
 		{"command", `{"command": ["a", "\u0000"]}`, []string{"command: holds a NUL"}},
 		{"command", `{"command": ["a"], "env": {"B=C": "", "HOLDFAST_TOKEN": "1", "D": "\u0000"}}`,
