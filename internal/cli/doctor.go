@@ -27,8 +27,9 @@ func (c *commandLine) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the configuration and its servers, and say what to do",
-		Long: `Check the configuration, the database, its roles and settings, the clock and
-memcached from this machine, and say what to do. The command changes nothing.
+		Long: `Check the configuration, the database, its roles and settings, the clock, memcached
+and the programs of command jobs from this machine, and say what to do. The command
+changes nothing.
 
 The exit code is 0 if all checks are ok, 1 if there is a warning, and 2 if a check
 failed.`,

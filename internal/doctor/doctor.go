@@ -1,4 +1,4 @@
-// Package doctor checks the configuration and the servers that it names.
+// Package doctor checks the configuration, and the servers and programs that it names.
 package doctor
 
 import (
@@ -46,8 +46,8 @@ type examiner struct {
 	checks []Check
 }
 
-// Examine checks the servers that a valid configuration names, without changing them. Each server
-// has about 10 s to answer.
+// Examine checks the servers that a valid configuration names, without changing them, and whether
+// this machine has the programs of its jobs. Each server has about 10 s to answer.
 func Examine(ctx context.Context, config *configs.Config) ([]Check, error) {
 	e := &examiner{config: config}
 	if path, embedded := config.Database.SQLite(); embedded {
@@ -58,8 +58,11 @@ func Examine(ctx context.Context, config *configs.Config) ([]Check, error) {
 	if err := e.examineDatabases(ctx); err != nil {
 		return e.checks, err
 	}
-	err := e.examineMemcached(ctx)
-	return e.checks, err
+	if err := e.examineMemcached(ctx); err != nil {
+		return e.checks, err
+	}
+	e.examinePrograms()
+	return e.checks, nil
 }
 
 func (e *examiner) ok(name, format string, args ...any) {
