@@ -22,7 +22,9 @@ func (c *commandLine) lintCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "lint", Short: "Find tables that jobs share without a lock", Args: cobra.NoArgs,
 		Long: `Find tables that the statements of sql jobs write or read, that another job writes,
-reads or locks, and that the job itself does not lock.
+reads or locks, and that the job itself does not lock. A table that no other job uses
+needs no lock. It is reported only if its job writes it, does not lock it, and locks
+another table that no statement of the job names, which may be a wrong name.
 
 The command reads the text of the statements. It does not see tables behind views,
 functions, triggers and foreign keys, and no tables of jobs with other handlers
@@ -36,7 +38,8 @@ table.`,
 			report := lint(config)
 			rows := make([][]string, len(report.Findings))
 			for i, f := range report.Findings {
-				rows[i] = []string{f.Job, f.Table, f.Access, strings.Join(f.Others, ", "), f.Advice}
+				others := cmp.Or(strings.Join(f.Others, ", "), "-")
+				rows[i] = []string{f.Job, f.Table, f.Access, others, f.Advice}
 			}
 			const header = "JOB\tTABLE\tACCESS\tALSO USED BY\tADVICE"
 			if err := c.print(report, header, rows); err != nil {
@@ -65,7 +68,8 @@ type lintReport struct {
 	Unchecked int           `json:"unchecked"` // other jobs: only their locks are known
 }
 
-// lintFinding is a table that a job shares with others and does not lock.
+// lintFinding is a table that a job uses and does not lock. The job shares it with others, or locks
+// another table that it does not use.
 type lintFinding struct {
 	Job    string   `json:"job"`
 	Table  string   `json:"table"`
@@ -107,8 +111,15 @@ func lint(config *configs.Config) lintReport {
 				continue
 			}
 			others := sharers(linted, job.name, use)
-			if len(others) > 0 {
+			unused := job.unusedLocks()
+			switch {
+			case len(others) > 0:
 				report.Findings = append(report.Findings, job.finding(use, others))
+			case use.write && len(unused) > 0:
+				f := job.finding(use, []string{})
+				f.Advice += fmt.Sprintf("; no statement names %s, which the job locks",
+					strings.Join(unused, ", "))
+				report.Findings = append(report.Findings, f)
 			}
 		}
 	}
@@ -142,6 +153,22 @@ func usesOf(job jobs.Job, schema string) (uses []tableUse) {
 		}
 	}
 	return uses
+}
+
+// unusedLocks returns the tables and schemas that the job locks exclusively although no statement
+// names them. Statements can use them through a view or a function.
+func (j lintedJob) unusedLocks() (names []string) {
+	for _, r := range j.locks {
+		if r.Mode != locking.Exclusive || r.Resource.Kind() != locking.KindTable {
+			continue
+		}
+		if !slices.ContainsFunc(j.uses, func(u tableUse) bool {
+			return r.Resource.Related(u.table)
+		}) {
+			names = append(names, r.Resource.String())
+		}
+	}
+	return names
 }
 
 // isLocked reports whether the job locks a table as it uses it, by itself or by its schema.

@@ -73,6 +73,35 @@ func TestLint(t *testing.T) {
 	}
 }
 
+// TestLintOfAWrongName has jobs that write a table which no other job uses. The table is reported
+// only if the job locks a table that its statements do not name.
+func TestLintOfAWrongName(t *testing.T) {
+	const found = "clean public/orders_clean write - " +
+		"add it to tables; no statement names public/order_clean, which the job locks"
+	for tables, want := range map[string]string{
+		"":                                   "",
+		"tables: [order_clean], ":            found,
+		"tables: [orders_clean], ":           "",
+		"tables: [raw], ":                    "", // a statement reads it
+		"tables: [\"public.*\"], ":           "",
+		"read_tables: [order_clean], ":       "",
+		"resources: [{name: order_clean}], ": "",
+	} {
+		path := filepath.Join(t.TempDir(), "holdfast.yaml")
+		text := "database: {url: \"postgres://nobody@127.0.0.1:1/none\"}\njobs:\n" +
+			"  - {name: clean, handler: sql, " + tables +
+			"params: {statement: INSERT INTO orders_clean SELECT * FROM raw}}\n"
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := perform(t, nil, "lint", "-c", path)
+		line := strings.Join(strings.Fields(strings.Split(got.out, "\n")[1]), " ")
+		if want == "" && got.code != 0 || want != "" && (got.code != 1 || line != want) {
+			t.Errorf("%q: got %+v, want %q", tables, got, want)
+		}
+	}
+}
+
 // TestLintOfExamples checks that the configurations that people copy lock their tables.
 func TestLintOfExamples(t *testing.T) {
 	paths, err := filepath.Glob("../../configs/*.yaml")
