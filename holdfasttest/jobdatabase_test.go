@@ -271,7 +271,8 @@ func TestWorkWithFence(t *testing.T) {
 		t.Errorf("got %v, want ErrSuperseded", older.Err)
 	}
 	without := holdfasttest.Work(t, load, struct{}{}).Expect(jobs.Failed)
-	if !errors.Is(without.Err, fence.ErrNoStore) {
-		t.Errorf("got %v, want ErrNoStore", without.Err)
+	if !errors.Is(without.Err, fence.ErrNoStore) ||
+		!strings.Contains(without.Err.Error(), "holdfasttest.WithFence") {
+		t.Errorf("got %v, want ErrNoStore with the name of the option", without.Err)
 	}
 }

@@ -37,6 +37,8 @@ type Dialect struct {
 	readIdle, limitIdle string
 	// retryable are SQLSTATEs, or the beginnings of messages, after which the pass may be repeated.
 	retryable []string
+	// missing are those of a statement whose table or schema does not exist.
+	missing []string
 	// ended are those of RELEASE SAVEPOINT after the end of its transaction; nil: the database has
 	// no savepoints.
 	ended []string
@@ -89,6 +91,7 @@ func Postgres() Dialect {
 		},
 		// serialization failure, deadlock, lock not available
 		retryable: []string{"40001", "40P01", "55P03"},
+		missing:   []string{"42P01", "3F000"}, // table, schema
 		// unknown savepoint, no transaction
 		ended: []string{"3B001", "25P01"},
 	}
@@ -148,7 +151,8 @@ func MySQL() Dialect {
 		limitIdle: "SET SESSION wait_timeout = %d",
 		// changed row, lock wait, deadlock
 		retryable: []string{"Error 1020 ", "Error 1205 ", "Error 1213 "},
-		ended:     []string{"Error 1305 "}, // unknown savepoint
+		missing:   []string{"Error 1146 ", "Error 1049 "}, // table, database
+		ended:     []string{"Error 1305 "},                // unknown savepoint
 	}
 }
 
@@ -204,6 +208,7 @@ func Redshift() Dialect {
 ) DISTSTYLE ALL SORTKEY (committed_at)`,
 		},
 		retryable: []string{"40001", "40P01"},
+		missing:   []string{"42P01", "3F000"},
 	}
 }
 

@@ -34,6 +34,6 @@ var (
 	ErrNotLast = errors.New("InTx was not the last transaction of this attempt, use StepInTx")
 	// ErrIsolation refuses a transaction of PostgreSQL that is not read committed.
 	ErrIsolation = errors.New("the transaction is not read committed")
-	// ErrNoStore is the error for a Run of jobs.NewRun.
-	ErrNoStore = errors.New("the run has no store")
+	// ErrNoStore is the error for a Run of jobs.NewRun, and of holdfasttest.Work without WithFence.
+	ErrNoStore = errors.New("the run has no store: use holdfasttest.WithFence in a test")
 )

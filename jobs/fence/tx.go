@@ -61,7 +61,17 @@ func (t Tx) prepare(ctx context.Context) error {
 
 // exec runs a statement of this package.
 func (t Tx) exec(ctx context.Context, statement string, args ...any) (int64, error) {
-	return t.Exec(ctx, t.dialect.in(statement), args...)
+	n, err := t.Exec(ctx, t.dialect.in(statement), args...)
+	return n, t.advise(err)
+}
+
+// advise adds to the error for a missing table of the fence how to create it.
+func (t Tx) advise(err error) error {
+	if err == nil || !hasCode(err, t.dialect.missing) {
+		return err
+	}
+	return fmt.Errorf("found no tables of the fence, expected those of scheduler fence install "+
+		"or fence.Install: %w", err)
 }
 
 // one scans the first row of a query of this package, and reports whether there is one.
@@ -71,7 +81,7 @@ func (t Tx) one(ctx context.Context, dest []any, query string, args ...any) (boo
 		found = true
 		return scan(dest...)
 	}, t.dialect.in(query), args...)
-	return found, err
+	return found, t.advise(err)
 }
 
 // pgxTx is a jobs.Tx of pgx.

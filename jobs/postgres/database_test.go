@@ -40,8 +40,15 @@ func newDatabase(t *testing.T, unfenced bool) *Database {
 	if unfenced {
 		return d
 	}
-	if err := d.Check(t.Context()); err == nil {
-		t.Error("got no error from the check of a database without a fence")
+	for name, err := range map[string]error{
+		"check": d.Check(t.Context()),
+		"InTx":  d.InTx(t.Context(), fencedRun(d, 5), func(jobs.Tx) error { return nil }),
+		"CompleteInTx": d.CompleteInTx(t.Context(), fencedRun(d, 5),
+			func(jobs.Tx) error { return nil }),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "scheduler fence install") {
+			t.Errorf("%s: got %v for a database without a fence, want the command", name, err)
+		}
 	}
 	if err := d.InstallFence(t.Context()); err != nil {
 		t.Fatal(err)
