@@ -8,8 +8,9 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// Acquire retries TryAcquire by policy while a resource is held. It returns the errors of
-// TryAcquire, but wraps a *HeldError in a *retry.ExhaustedError. A policy must be valid: see
+// Acquire retries TryAcquire by policy while a resource is held. Without requests, it returns a
+// lock that excludes no other lock, as TryAcquire does. It returns the errors of TryAcquire, but
+// wraps a *HeldError in a *retry.ExhaustedError. A policy must be valid: see
 // retry.Policy.Validate.
 //
 // With Options.Grants, Acquire also retries while the grants cannot be reached or there is no

@@ -106,7 +106,8 @@ func (o *Options) checkAdvisory() error {
 }
 
 // TryAcquire locks all requests, or none. It never waits for a holder. The end of ctx does not end
-// the lock. It returns one of these errors:
+// the lock. Without requests, it returns a lock that excludes no other lock. With Options.Grants,
+// such a lock still has a token and needs a session. TryAcquire returns one of these errors:
 //   - a *HeldError if a resource is held or, with Options.Grants, an older waiter wants it
 //   - a *RequestError or ErrBadName if Normalize refuses the requests
 //   - an *UnsupportedError
