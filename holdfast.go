@@ -64,9 +64,10 @@ func newReplica(given []Option) (*Replica, error) {
 }
 
 // Open connects to the store, makes the locks and listens on the page's address. So a mistake in
-// any of them is an error at start. The error wraps storage.ErrUnavailable if the database does not
-// answer. After an error Open may be called again. It does nothing if the replica is open, and
-// returns ErrHasRun after Run.
+// any of them is an error at start. Open does not wait for the database: if the database does not
+// answer, it returns an error at once that wraps storage.ErrUnavailable. After an error Open may be
+// called again. Only the command run of package cli waits for the database. Open does nothing if
+// the replica is open, and returns ErrHasRun after Run.
 func (r *Replica) Open(ctx context.Context) error { return r.app.Open(ctx) }
 
 // Run fires jobs and serves the page until ctx ends. Then it stops gracefully. It starts nothing

@@ -40,7 +40,16 @@ func execSQLite(t testing.TB, db *sql.DB, statements []string) {
 }
 
 // BeginTx begins a transaction on a PostgreSQL pool and runs the statements in it. It is rolled
-// back at the end of the test.
+// back at the end of the test, in a function of t.Cleanup.
+//
+// A test with a pool of its own closes the pool in a function of t.Cleanup too, before it calls
+// BeginTx:
+//
+//	t.Cleanup(pool.Close)
+//	tx := holdfasttest.BeginTx(t, pool)
+//
+// A deferred Close would wait for the transaction for ever, because deferred calls come before
+// those of t.Cleanup.
 //
 // If the context of a handler ends during a statement, pgx closes the connection, and the
 // transaction of the test is gone with it.
