@@ -47,7 +47,7 @@ A running run stores its output only while a command or a page reads it. Without
 --follow, the first output of a running run can be missing. A note on standard error
 then names --follow. If you repeat the command after about two seconds, it prints the
 output. If the replica of a run is lost, the output that it had not stored is lost too.
-If a run has ended without stored output, a note on standard error says so.
+If a run has ended without stored output, there is a note on standard error.
 
 The database keeps the end of the output: the last 64 KiB, the last 16 KiB while the
 run is running, and the last 4 KiB of a run that succeeded.`,
