@@ -42,13 +42,17 @@ func resourceNames(resources []admin.Resource) string {
 	return strings.Join(names, ", ")
 }
 
-// nextScheduled returns the next scheduled time of a job as one cell, with a mark if a pause covers
-// the job, because the job does not start then.
+// nextScheduled returns the next scheduled time of a job as one cell, with a mark if the job does
+// not start then, because a pause covers it or no live replica has it.
 func nextScheduled(j admin.Job) string {
-	if len(j.Pauses) > 0 {
-		return clock(j.NextScheduledAt) + " (paused)"
+	next := clock(j.NextScheduledAt)
+	switch {
+	case j.AbsentSince != nil:
+		return next + " (on no replica)"
+	case len(j.Pauses) > 0:
+		return next + " (paused)"
 	}
-	return clock(j.NextScheduledAt)
+	return next
 }
 
 // lastRun returns state and end of a run as one cell.
