@@ -13,10 +13,11 @@ const noVersion = "(devel)"
 
 // Version returns the version of the program: that of the module with its main package.
 func Version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
+	info, _ := debug.ReadBuildInfo() // nil without one
+	if info == nil {
+		return noVersion
 	}
-	return noVersion
+	return orNone(info.Main.Version)
 }
 
 // Build is the versions from which the binary was built.
@@ -35,7 +36,8 @@ func (b Build) String() string {
 	return fmt.Sprintf("holdfast %s in %s %s", b.Version, b.Program, b.ProgramVersion)
 }
 
-// BuildOf returns the versions in the build information of a binary; nil if it has none.
+// BuildOf returns the versions in the build information of a binary. info is nil if the binary has
+// none.
 func BuildOf(info *debug.BuildInfo) Build {
 	build := Build{Version: noVersion}
 	if info == nil {
@@ -58,6 +60,7 @@ func BuildOf(info *debug.BuildInfo) Build {
 	return build
 }
 
+// orNone returns the version, or noVersion for "".
 func orNone(version string) string {
 	if version == "" {
 		return noVersion

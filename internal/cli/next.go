@@ -179,7 +179,7 @@ func isExpression(text string) bool {
 }
 
 // resemblesExpression reports whether a text is a schedule expression, or looks like one with a
-// mistake. The names of most jobs do not look like this, although they may.
+// mistake. A job can have such a name too.
 func resemblesExpression(text string) bool {
 	begins := func(prefix string) bool { return strings.HasPrefix(text, prefix) }
 	return isExpression(text) || strings.ContainsAny(text, " *?") ||

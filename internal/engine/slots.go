@@ -46,7 +46,7 @@ type slotSet struct {
 	ready *ready
 	needs []*slots // in the order in which every firing takes them: late runs, group
 	has   []*slots // those of needs that the firing has
-	line  bool     // the store may have further late runs of the job, of which one waits at a time
+	line  bool     // a late run, not of a backfill: after its start, the next one can be adopted
 }
 
 // tryTake takes all slots or none.
@@ -269,8 +269,8 @@ func (r *ready) noteLateLeft(left bool) {
 	r.wakeLocked()
 }
 
-// wakeForLate wakes the adoption if there is room for late runs that may wait in the store, as they
-// do with left. Without room, the end of a late run wakes it.
+// wakeForLate wakes the adoption if late runs may wait in the store and there is room for them.
+// left says that some may wait from now on. Without room, the end of a late run wakes the adoption.
 func (r *ready) wakeForLate(left bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -278,6 +278,7 @@ func (r *ready) wakeForLate(left bool) {
 	r.wakeLocked()
 }
 
+// wakeLocked is wakeForLate for a caller that has locked mu.
 func (r *ready) wakeLocked() {
 	if r.late.left && r.late.room() > 0 {
 		signal(r.adopt)

@@ -57,11 +57,16 @@ func (o *Operations) requireReplica(ctx context.Context, job string) error {
 			storage.ErrBusy)
 	}
 	view, err := o.options.Lookup.Job(ctx, job)
-	if err == nil && view.AbsentSince != nil {
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return nil // the trigger says more about it
+	case err != nil:
+		return err
+	case view.AbsentSince != nil:
 		return fmt.Errorf("job %s cannot run now (%w): no live replica has the job", job,
 			storage.ErrBusy)
 	}
-	return nil // the trigger reports a job that is not known
+	return nil
 }
 
 // TriggerBy is Trigger with another way to add the run, such as in a transaction of the caller.

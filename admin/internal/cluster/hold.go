@@ -34,8 +34,8 @@ func (p Problem) appearsAfter() time.Duration {
 // Since, or else since the previous status did not find it. Without a previous status, a problem
 // without that time is shown at once. Hold is safe for concurrent use. The zero value is ready.
 type Hold struct {
-	// once shows every active problem at once. It is for a status without earlier or later ones,
-	// because the time Since of a program that has just started is that of its first look.
+	// once shows every active problem at once. It is for a program that computes only one status,
+	// and does not know how long its problems have lasted.
 	once bool
 
 	mu    sync.Mutex
